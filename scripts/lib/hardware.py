@@ -219,9 +219,9 @@ ELSEWHERE = {
 }
 
 
-def check_suite_of(sides, suite):
+def check_suite_of(sides, suite, timeout=300):
     start = time.monotonic()
-    tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], 300))
+    tap = Tap(*run_test(sides, [sys.executable, "-B", ROOT / "tests" / suite], timeout))
     return tap.say(suite, time.monotonic() - start)
 
 
@@ -230,6 +230,12 @@ def check_suites(sides):
     for suites, why in ELSEWHERE.items():
         print(f"  skip {suites}: {why}", flush=True)
     return add(check_suite_of(sides, suite) for suite in SUITES)
+
+
+def check_guests(sides):
+    """CUDA in virtual machines beside this device, under QEMU's TCG: of a bundle that carries what they are made of
+    (scripts/bundle --guest)."""
+    return add(check_suite_of(sides, f"vm/test_{name}.py", 540) for name in ("records", "proxy", "guest"))
 
 
 def check_runtime(sides):
@@ -479,7 +485,7 @@ def parse_options():
                              + "log, record and hardware.def (default: %(default)s)")
     parser.add_argument("--only", metavar="PARTS",
                         help="of: programs tests torch copy launch graph alloc first pair managed table1; and, only when named, "
-                             + "conformance vendor-tests textures programs-suite devices cards " + " ".join([*gloop.PARTS, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *ptask.PARTS]))
+                             + "conformance vendor-tests textures guests programs-suite devices cards " + " ".join([*gloop.PARTS, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *starting.BENCHES, *ptask.PARTS]))
     parser.add_argument("--torch", metavar="NAMES", help="programs of examples/pytorch (default: some)")
     parser.add_argument("--repetitions", type=int, default=3)
     contention.add_options(parser)
@@ -625,13 +631,15 @@ def main():
             passed, failed = add([(passed, failed), check_managed(sides)])
         if "conformance" in wanted:
             passed, failed = add([(passed, failed), *conformance.check(sides, options.results, run_test, say)])
+        if "guests" in wanted:
+            passed, failed = add([(passed, failed), check_guests(sides)])
         if "textures" in wanted:
             passed, failed = add([(passed, failed), *textures.check(sides, options, Tap, run_test, device_used_mib, say,
                                                                    lines.take)])
         if not wanted or "torch" in wanted:
             names = options.torch.split(",") if options.torch else TORCH
             passed, failed = add([(passed, failed), check_torch(sides, names, lines.take)])
-        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests", "conformance", "textures"}:
+        if not wanted or set(wanted) - {"programs", "tests", "torch", "vendor-tests", "conformance", "textures", "guests"}:
             print(f"  {'metric':24} {'gdev':>12} {'vendor':>12} {'unit':6} {'ratio':>8}")
         measure_parts(sides, wanted, options.repetitions, lines.take)
         if not wanted or "table1" in wanted:

@@ -39,6 +39,7 @@ import lab
 sys.path.insert(0, str(lab.ROOT / "tests" / "vm"))
 
 import guest  # noqa: E402
+import parts  # noqa: E402
 
 RUNS, LAUNCHES, WAITS, PAUSE_US, COPY = 9, 5000, 100, 2000, 16 << 20
 KIB, MIB = 1 << 10, 1 << 20
@@ -171,16 +172,14 @@ def children(pid):
 @contextlib.contextmanager
 def machines(gdevd, vgpus=("gdev0",), options=()):
     """[(server, guest that obeys)], one for each virtual GPU."""
-    cache, version = gdevd.build / "vm-cache", guest.headers()
-    cache.mkdir(exist_ok=True)
-    files = {f"t/{name}": gdevd.example(name) for name in (*PROGRAMS, "storegpu")}
-    image = guest.base_image(gdevd.build, version, cache, {"t/vm": gdevd.build / "bench" / "bench_vm", **files})
-    kernel = guest.kernel(cache, version)
+    made_of = parts.find(gdevd.build)
+    programs = {f"t/{name}": gdevd.example(name) for name in (*PROGRAMS, "storegpu")}
+    files = guest.image(gdevd.build, made_of, {"t/vm": gdevd.build / "bench" / "bench_vm", **programs})
     with contextlib.ExitStack() as stack:
         pairs = []
         for vgpu in vgpus:
             server = stack.enter_context(guest.Server(gdevd, "--vgpu", vgpu, *options, name=f"vm-{vgpu}"))
-            machine = guest.Guest(server, kernel, image, "insmod /gdev.ko || exit 1\n" + guest.SHELL,
+            machine = guest.Guest(server, made_of, files, "insmod /gdev.ko || exit 1\n" + guest.SHELL,
                                   stack.enter_context(tempfile.TemporaryDirectory()))
             stack.callback(machine.kill)
             machine.start()
@@ -374,5 +373,5 @@ def results(start):
             yield from hashing(gdevd, server, machine)
         with start({vgpu: {} for vgpu in VGPUS}) as gdevd:
             yield from scaling(gdevd)
-    except guest.Missing as missing:
+    except parts.Missing as missing:
         raise lab.LabError(str(missing)) from None

@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: MIT
 """A virtual machine of one's own: Debian's cloud kernel and an initramfs with the module, the library and programs of a
-build tree, under QEMU without acceleration (KVM is not needed).
+build tree, under QEMU without acceleration (KVM is not needed). What a guest does is a shell script; what it prints comes
+back."""
 
-The kernel is the package that belongs to the installed linux-headers; it is unpacked into build/vm, not installed. What a
-guest does is a shell script; what it prints comes back."""
-
-import io
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import lab
-
-PACKAGES = ("qemu-system-x86", "linux-headers-cloud-amd64", "busybox-static", "cpio", "kmod")
-NICE = ("nice", "-n", "10")
+import parts
 
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /root
@@ -25,7 +18,7 @@ INIT = """#!/bin/busybox sh
 /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t devtmpfs dev /dev
 /bin/busybox --install -s /bin
-export PATH=/bin:/sbin:/gdev/cli LD_LIBRARY_PATH=/gdev/lib/cuda:/gdev/lib/libgdev HOME=/root
+export PATH=/bin:/sbin:/gdev/cli LD_LIBRARY_PATH=/gdev/lib/cuda:/gdev/lib/libgdev:/gdev/libs HOME=/root
 echo 3 >/proc/sys/kernel/printk
 echo GUEST-BEGINS
 sh /script
@@ -40,143 +33,32 @@ while read -r line; do eval "$line"; echo "DONE $?"; done
 """
 
 
-class Missing(Exception):
-    """Something is not installed; the text says what."""
+def archive(files):
+    """An initramfs of {path: (mode, bytes, or a path here)}, in the format `newc` of cpio."""
+    folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
+    entries = [(name, 0o40755, b"") for name in sorted(folders)]
+    entries += [(name, 0o100000 | mode, content if isinstance(content, bytes) else Path(content).read_bytes())
+                for name, (mode, content) in files.items()]
+    out = bytearray()
+    for number, (name, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")]):
+        words = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        out += b"070701" + b"".join(b"%08x" % word for word in words) + name.encode() + b"\0"
+        out += bytes(-len(out) % 4) + content
+        out += bytes(-len(out) % 4)
+    return out
 
 
-def headers():
-    """The version of the kernel whose headers are installed."""
-    found = sorted(Path("/lib/modules").glob("*-cloud-amd64/build"))
-    if not found:
-        raise Missing("the package linux-headers-cloud-amd64 is not installed")
-    return found[-1].parent.name
-
-
-def tool(name):
-    path = shutil.which(name)
-    if not path:
-        raise Missing(f"{name} is not installed: scripts/test vm needs the packages {' '.join(PACKAGES)}")
-    return path
-
-
-def kernel(cache, version):
-    """The bootable image, out of its package."""
-    image = cache / f"vmlinuz-{version}"
-    if image.exists():
-        return image
-    cache.mkdir(parents=True, exist_ok=True)
-    package = f"linux-image-{version}"
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        done = subprocess.run(["apt-get", "download", package], cwd=folder, capture_output=True, text=True)
-        files = list(Path(folder).glob("*.deb"))
-        if done.returncode or not files:
-            raise Missing(f"the package {package} cannot be downloaded: {done.stderr.strip()}")
-        subprocess.run(["dpkg-deb", "-x", files[0], folder], check=True)
-        shutil.move(next(Path(folder).glob("boot/vmlinuz-*")), image)
-    return image
-
-
-SOURCE = "linux-source-6.1"
-DEBUG_CONFIG = Path(__file__).parent / "debug.config"
-
-
-def debug_tree(cache):
-    """A kernel's tree that has been built with debug.config, out of Debian's package of the source: once, for half an hour of a
-    processor or less."""
-    tree = cache / SOURCE
-    built = tree / "built.config"
-    if built.exists() and built.read_text() == DEBUG_CONFIG.read_text():
-        return tree
-    for name in ("flex", "bison", "bc"):
-        if not shutil.which(name):
-            raise Missing(f"{name} is not installed: a kernel is built with flex, bison, bc and libelf-dev")
-    if not tree.exists():
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            done = subprocess.run(["apt-get", "download", SOURCE], cwd=folder, capture_output=True, text=True)
-            files = list(Path(folder).glob("*.deb"))
-            if done.returncode or not files:
-                raise Missing(f"the package {SOURCE} cannot be downloaded: {done.stderr.strip()}")
-            subprocess.run(["dpkg-deb", "-x", files[0], folder], check=True)
-            subprocess.run(["tar", "xf", Path(folder) / "usr" / "src" / f"{SOURCE}.tar.xz"], cwd=folder, check=True)
-            shutil.move(Path(folder) / SOURCE, tree)
-    for command in (["make", "-s", "tinyconfig"],
-                    ["scripts/kconfig/merge_config.sh", "-m", ".config", DEBUG_CONFIG],
-                    ["make", "-s", "olddefconfig"], ["make", "-s", f"-j{os.cpu_count()}", "bzImage", "modules"]):
-        done = subprocess.run([*NICE, *command], cwd=tree, capture_output=True, text=True)
-        if done.returncode:
-            raise lab.LabError(f"the kernel does not build:\n{done.stderr[-3000:]}")
-    have = (tree / ".config").read_text()
-    for wanted in re.findall(r"^CONFIG_\w+=.*$", DEBUG_CONFIG.read_text(), re.M):
-        if f"{wanted}\n" not in have:
-            raise lab.LabError(f"the kernel is not built with {wanted}")
-    built.write_text(DEBUG_CONFIG.read_text())
-    return tree
-
-
-def module(cache, version, tree=None):
-    """Builds the module beside the tree, for an installed kernel's headers or a kernel's tree; a warning is an error."""
-    folder = cache / ("kmod-debug" if tree else "kmod")
-    shutil.copytree(lab.ROOT / "kmod", folder / "kmod", dirs_exist_ok=True)
-    shutil.copytree(lab.ROOT / "proto", folder / "proto", dirs_exist_ok=True)
-    done = subprocess.run([*NICE, "make", "-C", folder / "kmod", f"BUILD={tree}" if tree else f"KERNEL={version}"], capture_output=True, text=True)
-    text = done.stdout + done.stderr
-    if done.returncode or re.search(r"warning:", text):
-        raise lab.LabError(f"the module does not build:\n{text[-3000:]}")
-    return folder / "kmod" / "gdev.ko"
-
-
-def libraries(program, environment):
-    """What the dynamic linker opens for a program, the linker included: {path in the guest: path here}."""
-    out = subprocess.run(["ldd", program], capture_output=True, text=True, env=environment).stdout
-    found = {}
-    for line in out.splitlines():
-        match = re.match(r"\s*(?:\S+ => )?(/\S+) \(0x", line)
-        if match:
-            found[match[1]] = match[1]
-    return found
-
-
-class Image:
-    """Files of an initramfs."""
-
-    def __init__(self):
-        self.files = {}  # path in the guest, without the first slash: (mode, bytes, or a path here)
-
-    def add(self, path, content, mode=0o755):
-        self.files[path.lstrip("/")] = (mode, content)
-
-    def write(self, path):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, (mode, content) in self.files.items():
-                file = Path(folder) / name
-                file.parent.mkdir(parents=True, exist_ok=True)
-                if isinstance(content, bytes):
-                    file.write_bytes(content)
-                else:
-                    shutil.copy(content, file)
-                file.chmod(mode)
-            names = subprocess.run(["find", "."], cwd=folder, capture_output=True, check=True).stdout
-            with open(path, "wb") as out:
-                subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=folder, input=names, stdout=out, check=True)
-
-
-def base_image(build, version, cache, programs, tree=None):
-    """programs: {path in the guest: path here}. tree: as of module()."""
-    image = Image()
-    library_folders = (build / "lib" / "cuda", build / "lib" / "libgdev")
-    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, library_folders))}
-    image.add("init", INIT.encode())
-    image.add("bin/busybox", tool("busybox"))
-    image.add("gdev.ko", module(cache, version, tree), 0o644)
-    image.add("gdev/lib/cuda/libcuda.so.1", build / "lib" / "cuda" / "libcuda.so.1")
-    image.add("gdev/lib/libgdev/libgdev.so.0", (build / "lib" / "libgdev" / "libgdev.so.0").resolve())
-    image.add("gdev/cli/gdev", build / "cli" / "gdev")
-    for path, here in {**programs, "gdev/cli/gdev": build / "cli" / "gdev"}.items():
-        image.add(path, here)
-        for there, file in libraries(here, environment).items():
-            if not there.startswith(str(build)):
-                image.add(there, os.path.realpath(file))
-    return image
+def image(build, made_of, programs):
+    """The files of a machine made of such parts. programs: {path in the guest: path here}."""
+    files = {"init": (0o755, INIT.encode()), "bin/busybox": (0o755, made_of.busybox), "gdev.ko": (0o644, made_of.module)}
+    own = ("lib/cuda/libcuda.so.1", "lib/libgdev/libgdev.so.0", "cli/gdev")
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(str(build / Path(name).parent) for name in own)}
+    for path, here in {**programs, **{f"gdev/{name}": build / name for name in own}}.items():
+        files[path] = (0o755, here)
+        for library in parts.libraries(here, environment):
+            name = Path(library).name  # the linker's is in each program
+            files[library.lstrip("/") if name.startswith("ld-linux") else f"gdev/libs/{name}"] = (0o755, library)
+    return files
 
 
 class Server:
@@ -224,15 +106,14 @@ class Server:
 class Guest:
     """A machine that executes a script. start() it, and finish() it, or kill() it."""
 
-    def __init__(self, server, kernel_image, image, script, folder):
+    def __init__(self, server, made_of, files, script, folder):
         self.log_path = Path(folder) / "console.log"
         initramfs = Path(folder) / "initramfs"
-        image.add("script", script.encode(), 0o644)
-        image.write(initramfs)
-        self.command = [*NICE, tool("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
+        initramfs.write_bytes(archive({**files, "script": (0o644, script.encode())}))
+        self.command = [*parts.NICE, *made_of.qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
                         "-nographic", "-no-reboot", "-nodefaults", "-chardev", "stdio,id=console,signal=off",
                         "-serial", "chardev:console",
-                        "-kernel", str(kernel_image), "-initrd", str(initramfs),
+                        "-kernel", str(made_of.kernel), "-initrd", str(initramfs),
                         "-append", "console=ttyS0 panic=-1 quiet random.trust_cpu=on", *server.arguments()]
         self.process = None
 
