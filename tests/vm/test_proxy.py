@@ -69,7 +69,7 @@ class Case(integ.Case):
         return address
 
     def create_stream(self, slot):
-        self.assertEqual(slot.request(machine.STREAM_CREATE, struct.pack("<Ii", STREAM, 0))[0], 0)
+        self.assertEqual(slot.request(machine.STREAM_CREATE, struct.pack("<IiII", STREAM, 0, 0, 0))[0], 0)
 
     def assert_alive(self, slot):
         status, reply = slot.request(QUERY, struct.pack("<IIQ", 1, 0, 0))
