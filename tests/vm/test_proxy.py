@@ -524,7 +524,7 @@ def bad_records(slot):
                                                  slot.raw(header.pack(QUERY, 0, 0, 40, 0, 0, 2) + query)),
         "an opcode that is none": lambda: slot.record(99, 0, query),
         "a stream of the proxy's in the record":
-            lambda: slot.record(machine.STREAM_CREATE, 0, struct.pack("<Ii", 4095, 0)),
+            lambda: slot.record(machine.STREAM_CREATE, 0, struct.pack("<IiII", 4095, 0, 0, 0)),
         "a stamp beyond the last": lambda: slot.record(STAMP, STREAM, struct.pack("<II", 20000, 0)),
         "a tail far ahead": put(1 << 40),
         "a tail that is no multiple of 8": put(4),
