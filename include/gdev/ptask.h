@@ -48,7 +48,7 @@ struct gdev_datablock;
 /* Which of the ptasks that are ready goes to which device (5.1). Where ptasks queue, a device has four invocations at most. */
 enum gdev_schedule {
 	GDEV_SCHEDULE_FIRST_AVAILABLE, /* on one device: nothing queues; on several: as FIFO */
-	GDEV_SCHEDULE_FIFO, /* the one that has waited longest, on the strongest device that is available */
+	GDEV_SCHEDULE_FIFO, /* the one that has waited longest, on the strongest device that can run it and is available */
 	GDEV_SCHEDULE_PRIORITY, /* the one of the highest effective priority (Figure 9), likewise */
 	/* Likewise, on the device where most of its input is; if that is not available, on another only when its effective
 	 * priority is high, or it has waited for long. */
@@ -123,7 +123,8 @@ int gdev_graph_attach_own(
  * this process is. Checks, and says by
  * gdev_graph_why() with both ends named:
  * -ELOOP: a cycle; -EPIPE: a port without a channel; -EINVAL: a parameter of a function that has no port and no argument,
- * a ptask whose iteration space is not known. Once. */
+ * a ptask whose iteration space is not known;
+ * -GDEV_E_INVALID_LAUNCH: a ptask whose block is more than any device that has code for it holds. Once. */
 int gdev_graph_run(struct gdev_graph *graph);
 /* Drops all datablocks that are in the graph. From here on calls on it return -ECANCELED, also those that wait now; those that
  * wait for the device, when that is done. What is on the device already completes. */
@@ -139,7 +140,7 @@ int gdev_graph_descriptor(struct gdev_graph *graph);
  * part, and the descriptor stays readable. For graphs that are `manual`; -EINVAL in others. */
 int gdev_graph_advance(struct gdev_graph *graph);
 
-/* PTX or other code, as gdev_module_load(). */
+/* PTX or other code, as gdev_module_load(). Its ptasks run on those of the graph's devices that it has code for; errors: none is. */
 int gdev_graph_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,
 	size_t log_bytes, struct gdev_graph_module **module);
 

@@ -197,12 +197,10 @@ static int peer_with(const struct gdev_datablock *block, unsigned device)
 	return -1;
 }
 
-bool block_reaches(const struct gdev_datablock *block, unsigned device, bool *moves)
+bool block_reaches(const struct gdev_datablock *block, unsigned device)
 {
-	if (block->views[device].current || block->host_current || block_device(block) < 0)
-		return true;
-	*moves = true;
-	return peer_with(block, device) >= 0;
+	return block->views[device].current || block->host_current || block_device(block) < 0 ||
+	       peer_with(block, device) >= 0;
 }
 
 /* Page-locked memory is read after an asynchronous copy returns, and might be the program's again by then. */

@@ -69,18 +69,23 @@ void ptask_free(struct gdev_ptask *ptask)
 	free(ptask);
 }
 
+/* On each device that has code of the module. */
 static int find_function(
 	struct gdev_ptask *ptask, struct gdev_graph_module *module, const char *name)
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < ptask->graph->device_count && !error; i++)
+	for (unsigned i = 0; i < ptask->graph->device_count && !error; i++) {
+		if (!module->on[i])
+			continue;
 		error = gdev_module_function(module->on[i], name, &ptask->functions[i]);
+		if (!error && !ptask->info)
+			ptask->info = gdev_function_info(ptask->functions[i]);
+	}
 	if (error)
 		return graph_complain(ptask->graph, error,
 			"ptask %s: the module has no function %s", ptask->name, name);
 	ptask->module = module;
-	ptask->info = gdev_function_info(ptask->functions[0]);
 	ptask->params = calloc(1, ptask->info->param_bytes + 1);
 	ptask->bound = calloc(1, ptask->info->param_count + 1);
 	return ptask->params && ptask->bound ? 0 : -ENOMEM;
@@ -344,6 +349,15 @@ static int open_variable(struct gdev_graph *graph, struct gdev_module *module, c
 	return 0;
 }
 
+/* To the same variable, on whichever devices the ptask runs. */
+static bool is_bound_alike(const struct gdev_port *port, const struct gdev_port *other)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (port->variables[i] && port->variables[i] == other->variables[i])
+			return true;
+	return false;
+}
+
 /* Two ptasks may be bound to one variable: each invocation has what its own port had. */
 static int bind_variable(struct gdev_port *port, const char *name)
 {
@@ -353,13 +367,15 @@ static int bind_variable(struct gdev_port *port, const char *name)
 	int error = name ? 0 : -EINVAL;
 
 	for (unsigned i = 0; i < graph->device_count && !error; i++)
-		error = open_variable(graph, ptask->module->on[i], name, &port->variables[i]);
+		if (ptask->functions[i])
+			error = open_variable(
+				graph, ptask->module->on[i], name, &port->variables[i]);
 	if (error)
 		return graph_complain(graph, error,
 			"ptask %s, port %s: no variable %s of the module", ptask->name, port->name,
 			name ? name : "(none is named)");
 	list_for_each (other, &ptask->inputs, link)
-		if (other->variables[0] == port->variables[0])
+		if (is_bound_alike(other, port))
 			return graph_complain(graph, -EEXIST,
 				"ptask %s: ports %s and %s are both bound to %s", ptask->name,
 				other->name, port->name, name);

@@ -429,17 +429,40 @@ int gdev_graph_descriptor(struct gdev_graph *graph)
 			       : graph->descriptor;
 }
 
+/* The device is not one that the code is for. */
+static bool is_unfit(int error)
+{
+	return error == -GDEV_E_NO_BINARY || error == -GDEV_E_UNSUPPORTED_PTX ||
+	       error == -GDEV_E_INVALID_IMAGE;
+}
+
+/* On each device that it is for. */
+static int load_where_it_fits(struct gdev_graph *graph, struct gdev_image *image, char *log,
+	size_t log_bytes, struct gdev_module *on[DEVICES_MAX])
+{
+	unsigned unfit = 0;
+	int error, last = 0;
+
+	for (unsigned i = 0; i < graph->device_count; i++) {
+		error = gdev_module_load_image(
+			graph->devices[i].session, image, log, log_bytes, &on[i]);
+		if (error && !is_unfit(error))
+			return error;
+		unfit += error != 0;
+		last = error ? error : last;
+	}
+	return unfit == graph->device_count ? last : 0;
+}
+
 int graph_load(struct gdev_graph *graph, struct gdev_image *image, char *log, size_t log_bytes,
 	struct gdev_graph_module **loaded)
 {
 	struct gdev_graph_module *module = calloc(1, sizeof *module);
-	int error = 0;
+	int error;
 
 	if (!module)
 		return -ENOMEM;
-	for (unsigned i = 0; i < graph->device_count && !error; i++)
-		error = gdev_module_load_image(
-			graph->devices[i].session, image, log, log_bytes, &module->on[i]);
+	error = load_where_it_fits(graph, image, log, log_bytes, module->on);
 	if (!error)
 		error = graph_enter(graph);
 	if (error) {

@@ -126,6 +126,7 @@ struct gdev_datablock {
 	uint64_t id; /* never reused */
 	uint64_t bytes, records;
 	bool pushed; /* the program cannot change it any more */
+	bool made;   /* by a function: it is on a device */
 	int proxy;   /* for whom it is (proxy.c) */
 
 	/* The buffer map: where the contents are. A view that is there stays until the datablock is gone. */
@@ -172,8 +173,8 @@ void block_used(struct gdev_datablock *block, struct point point);
 int block_device(const struct gdev_datablock *block);
 /* After which command one does, if any. */
 struct point block_written(const struct gdev_datablock *block);
-/* Whether they can come to the device without the host. *moves: from another device. */
-bool block_reaches(const struct gdev_datablock *block, unsigned device, bool *moves);
+/* Whether they can come to the device without the host. */
+bool block_reaches(const struct gdev_datablock *block, unsigned device);
 /* Whether contents are, or can be, in host memory without waiting for the device. */
 bool block_complete(struct gdev_datablock *block);
 /* Takes the lock. Contents in host memory; waits for the device. */
@@ -203,7 +204,7 @@ struct variable {
 struct gdev_graph_module {
 	struct list link;
 	struct gdev_graph *graph;
-	struct gdev_module *on[DEVICES_MAX];
+	struct gdev_module *on[DEVICES_MAX]; /* NULL: there is no code for the device in it */
 	uint32_t id;
 	struct gdev_graph_module *here;
 };
@@ -264,7 +265,8 @@ struct gdev_ptask {
 
 	gdev_callback *callback; /* NULL: a function */
 	void *argument;
-	struct gdev_function *functions[DEVICES_MAX];
+	struct gdev_function *functions[DEVICES_MAX]; /* NULL: there is none for the device */
+	bool fits[DEVICES_MAX];                       /* the device can run it (run.c) */
 	struct gdev_graph_module *module;
 	const struct gdev_function_info *info; /* of a function; NULL: there is none here */
 	uint8_t *params;                       /* with the arguments that never change */

@@ -207,22 +207,23 @@ static void note_uses(struct gdev_ptask *ptask)
 			port->variables[device]->used[point.lane] = point.value;
 	}
 	list_for_each (port, &ptask->outputs, link) {
+		port->block->made = true;
 		port->block->views[device].written = point;
 		port->block->views[device].current = true;
 		block_used(port->block, point);
 	}
 }
 
-/* Whether an input is on other devices alone. */
+/* Whether an input that a device has made was on others alone: it came from there, directly or by way of host memory. */
 static bool is_moved(const struct gdev_ptask *ptask, unsigned device)
 {
 	const struct gdev_port *port;
-	bool moves = false;
 
 	list_for_each (port, &ptask->inputs, link)
-		if (!is_read_by_host(port))
-			block_reaches(port->block, device, &moves);
-	return moves;
+		if (!is_read_by_host(port) && port->block->made &&
+			!port->block->views[device].current)
+			return true;
+	return false;
 }
 
 static int invoke(struct gdev_ptask *ptask, unsigned lane)

@@ -20,6 +20,7 @@ struct candidate {
 	double average_wait_ms; /* of its earlier invocations, decayed */
 	double average_run_ms;
 	uint64_t bytes_on[GDEV_GRAPH_DEVICES_MAX]; /* of its inputs, up to date there */
+	bool unfit[GDEV_GRAPH_DEVICES_MAX];        /* that device cannot run it */
 };
 
 struct place {
@@ -41,8 +42,13 @@ struct policy {
 
 extern const struct policy policy_fifo, policy_priority, policy_data_aware;
 
-/* match_gpu of Figure 9: the strongest place that is available; of equals, the one with least to do. -1: none. */
-int strongest(const struct place *places, unsigned count);
+/* match_gpu of Figure 9: of the places that are fit and available, the strongest; of equals, the one with least to do. -1:
+ * none. */
+int match(const struct candidate *of, const struct place *places, unsigned count);
+/* The first of the candidates, in that order (NULL: their own), that has a place. */
+bool match_first(const struct candidate *candidates, unsigned candidate_count,
+	const unsigned *order, const struct place *places, unsigned place_count,
+	struct choice *choice);
 /* update_eff_prio of Figure 9, of one among those that wait. */
 double effective_priority(
 	const struct candidate *candidates, unsigned count, const struct candidate *of);

@@ -9,13 +9,14 @@
 
 #define THRESHOLD 1000 /* priorities, of which a millisecond of waiting is one */
 
-/* -1: its input is on no device. */
+/* -1: its input is on no device that is fit. */
 static int preferred(const struct candidate *of, unsigned place_count)
 {
 	int best = -1;
 
 	for (int i = 0; i < (int)place_count; i++)
-		if (of->bytes_on[i] && (best < 0 || of->bytes_on[i] > of->bytes_on[best]))
+		if (!of->unfit[i] && of->bytes_on[i] &&
+			(best < 0 || of->bytes_on[i] > of->bytes_on[best]))
 			best = i;
 	return best;
 }
@@ -34,7 +35,9 @@ static bool choose(const struct candidate *candidates, unsigned candidate_count,
 		if (place >= 0 && !places[place].available && urgency < THRESHOLD)
 			continue;
 		if (place < 0 || !places[place].available)
-			place = strongest(places, place_count);
+			place = match(of, places, place_count);
+		if (place < 0)
+			continue;
 		*choice = (struct choice){order[i], (unsigned)place};
 		return true;
 	}

@@ -74,9 +74,7 @@ static bool choose(const struct candidate *candidates, unsigned candidate_count,
 	unsigned order[CANDIDATES_MAX];
 
 	order_by_priority(candidates, candidate_count, order);
-	choice->candidate = order[0];
-	choice->place = (unsigned)strongest(places, place_count);
-	return true;
+	return match_first(candidates, candidate_count, order, places, place_count, choice);
 }
 
 const struct policy policy_priority = {.name = "priority", .choose = choose};

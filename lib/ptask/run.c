@@ -67,6 +67,34 @@ static bool has_space(const struct gdev_ptask *ptask)
 	return ptask->grid_set || ptask->output_count;
 }
 
+#define INFERRED_THREADS 256 /* of a block (invoke.c) */
+
+/* Whether a device whose function this is can hold a block. */
+static bool holds_block(const struct gdev_ptask *ptask, const struct gdev_function *function)
+{
+	const struct gdev_function_info *info = gdev_function_info(function);
+	uint64_t threads = ptask->block_set ? 1 : INFERRED_THREADS;
+
+	for (unsigned i = 0; i < 3 && ptask->block_set && threads <= info->max_threads; i++)
+		threads *= ptask->threads[i];
+	return threads <= info->max_threads &&
+	       ptask->shared_bytes <= info->max_dynamic_shared_bytes;
+}
+
+/* remove_unfit of Figure 9: it runs on devices that have code for it, and hold its blocks. */
+static int remove_unfit(struct gdev_ptask *ptask)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < ptask->graph->device_count; i++) {
+		ptask->fits[i] = ptask->functions[i] && holds_block(ptask, ptask->functions[i]);
+		any |= ptask->fits[i];
+	}
+	return any ? 0
+		   : graph_complain(ptask->graph, -GDEV_E_INVALID_LAUNCH,
+			     "ptask %s: a block of it is more than any device holds", ptask->name);
+}
+
 int ptask_check(struct gdev_ptask *ptask)
 {
 	if (!has_trigger(ptask))
@@ -84,7 +112,7 @@ int ptask_check(struct gdev_ptask *ptask)
 		return graph_complain(ptask->graph, -EINVAL,
 			"ptask %s: nothing says its iteration space; set its geometry",
 			ptask->name);
-	return 0;
+	return remove_unfit(ptask);
 }
 
 /* ---- lanes ---- */

@@ -101,9 +101,10 @@ static void describe(struct gdev_ptask *ptask, uint64_t now_ns, struct candidate
 		.proxy = ptask_proxy(ptask),
 		.wait_ms = (double)(now_ns - ptask->ready_ns) / NS_PER_MS,
 		.average_wait_ms = ptask->average_wait_ms,
-
 		.average_run_ms = expected_run_ms(ptask, now_ns),
 	};
+	for (unsigned i = 0; i < ptask->graph->device_count; i++)
+		candidate->unfit[i] = !ptask->fits[i];
 	list_for_each (port, &ptask->inputs, link)
 		for (unsigned i = 0; i < ptask->graph->device_count; i++)
 			if (!is_read_by_host(port) && port->block->views[i].current)
@@ -149,10 +150,10 @@ static void ask_for_notice(struct gdev_graph *graph)
 static bool reaches(const struct gdev_ptask *ptask, unsigned device)
 {
 	const struct gdev_port *port;
-	bool all = true, moves;
+	bool all = true;
 
 	list_for_each (port, &ptask->inputs, link)
-		all &= is_read_by_host(port) || block_reaches(port->block, device, &moves);
+		all &= is_read_by_host(port) || block_reaches(port->block, device);
 	return all;
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs a program of several devices: on three devices, where they can be had, and on two virtual GPUs of one. On two
 devices that do not reach each other's memory, one of which computes nothing, its test of planes alone; on two of the
-driver that is made for tests, which knows few kernels, all that copies, waits and graphs need. On hardware with two cards
+driver that is made for tests, which knows few kernels, all that copies, waits and graphs need; on that and the software GPU, which take
+different code, what graphs of PTask do then. On hardware with two cards
 (GDEV_TEST_CARDS) on these instead. One of several processes (test_ipc, test_event_ipc) on two devices, of which its second process sees others than the first.
 
 usage: peer.py PROGRAM [ARGUMENT...]
@@ -59,8 +60,11 @@ def main():
     if lab.SOFTWARE and Path(sys.argv[1]).name == "test_peer":
         failed |= run(build, "devices that do not reach each other", {**memory, "devices": "cpu, null"}, {},
                       [*sys.argv[1:], "test_planes_apart"])
+    driver = {"GDEV_CUDA_DRIVER": str(build / "tests" / "device" / "libcuda-fake.so"), "FAKE_CUDA_DEVICES": "2"}
+    if lab.SOFTWARE and not SANITIZED and Path(sys.argv[1]).name == "test_ptask_devices":
+        failed |= run(build, "devices that take different code", {**memory, "devices": "cpu, cuda:0"}, {},
+                      [*sys.argv[1:], "test_unlike"], of_gdevd=driver)
     if lab.SOFTWARE and not SANITIZED and Path(sys.argv[1]).name in FAKED:
-        driver = {"GDEV_CUDA_DRIVER": str(build / "tests" / "device" / "libcuda-fake.so"), "FAKE_CUDA_DEVICES": "2"}
         for how, more in (("", {}), (" that reach each other", {"FAKE_CUDA_PEERS": "1"})):
             failed |= run(build, f"two cards of the driver that is made for tests{how}", {"device": "cuda:0,cuda:1"}, {},
                           sys.argv[1:], of_gdevd={**driver, **more})

@@ -173,6 +173,12 @@ static void test_running(void **state)
 	argument(lonely, 3, N);
 	refused(f, gdev_graph_run(f->graph), -EINVAL, "parameter 2 of the function has no port");
 	channel(f, NULL, input(lonely, f->ints, 2));
+	good(f->graph, gdev_ptask_set_geometry(lonely, NULL, (uint32_t[3]){2048, 1, 1}, 0));
+	refused(f, gdev_graph_run(f->graph), -GDEV_E_INVALID_LAUNCH,
+		"ptask add: a block of it is more than any device holds");
+	good(f->graph, gdev_ptask_set_geometry(lonely, NULL, (uint32_t[3]){32, 1, 1}, 1u << 30));
+	refused(f, gdev_graph_run(f->graph), -GDEV_E_INVALID_LAUNCH, "ptask add");
+	good(f->graph, gdev_ptask_set_geometry(lonely, NULL, (uint32_t[3]){32, 2, 1}, 0));
 	good(f->graph, gdev_graph_run(f->graph));
 	refused(f, gdev_graph_run(f->graph), -EBUSY, "runs already");
 	refused(f, gdev_ptask_open(f->graph, NULL, f->module, "add", &ptask), -EBUSY, "runs");

@@ -9,6 +9,7 @@
 
 #define COLUMNS 6
 #define DEPTH 4
+#define TURNS 8
 
 static char names[2][GDEV_NAME_MAX];
 static const char *const two[] = {names[0], names[1]};
@@ -184,13 +185,82 @@ static void test_one_fails(void **state)
 	run_columns(&(struct gdev_graph_options){.vgpus = two, .vgpu_count = 2});
 }
 
+/* The driver that is made for tests takes no module that names this version. The software GPU does not look into comments. */
+static const char for_cpu[] = "// .version 99\n.version 6.0\n.target sm_70\n.address_size 64\n"
+			      ".visible .entry increment(.param .u64 at, .param .u32 n)\n{\n"
+			      ".reg .b64 %a;\n.reg .b32 %i, %n, %b, %t, %v;\n.reg .pred %p;\n"
+			      "mov.u32 %b, %ctaid.x;\nmov.u32 %t, %ntid.x;\nmov.u32 %i, %tid.x;\n"
+			      "mad.lo.u32 %i, %b, %t, %i;\nld.param.u32 %n, [n];\n"
+			      "setp.ge.u32 %p, %i, %n;\n@%p ret;\nld.param.u64 %a, [at];\n"
+			      "mad.wide.u32 %a, %i, 4, %a;\nld.global.u32 %v, [%a];\n"
+			      "add.u32 %v, %v, 1;\nst.global.u32 [%a], %v;\nret;\n}\n";
+/* Of which that driver knows what it does: word i of n becomes three times what it was, and i. */
+static const char for_cuda[] = "\177ELF sm_90 .entry step(";
+
+/* A ptask that changes `ints` in place, behind the port. */
+static struct gdev_port *change(struct fixture *f, struct gdev_graph_module *module,
+	const char *name, struct gdev_port *from, struct gdev_channel **in,
+	struct gdev_ptask **ptask)
+{
+	struct gdev_port *changed;
+
+	good(f->graph, gdev_ptask_open(f->graph, NULL, module, name, ptask));
+	changed = input(*ptask, f->ints, 0);
+	argument(*ptask, 1, N);
+	*in = channel(f, from, changed);
+	return port(
+		*ptask, (struct gdev_port_options){.kind = GDEV_PORT_OUTPUT, .in_out = changed});
+}
+
+static void run_on_unlike(const char *const vgpus[2], enum gdev_schedule schedule)
+{
+	struct fixture *f = fixture_open(&(struct gdev_graph_options){
+		.vgpus = vgpus, .vgpu_count = 2, .schedule = schedule});
+	struct gdev_graph_module *cpu, *cuda, *none;
+	struct gdev_channel *in, *between, *out;
+	struct gdev_ptask *ptasks[3];
+	struct gdev_port *made;
+	int values[N];
+
+	assert_int_equal(
+		gdev_graph_load(f->graph, "nothing", 8, NULL, 0, &none), -GDEV_E_INVALID_IMAGE);
+	good(f->graph, gdev_graph_load(f->graph, for_cpu, sizeof for_cpu, NULL, 0, &cpu));
+	good(f->graph, gdev_graph_load(f->graph, for_cuda, sizeof for_cuda, NULL, 0, &cuda));
+	made = change(f, cpu, "increment", NULL, &in, &ptasks[0]);
+	made = change(f, cuda, "step", made, &between, &ptasks[1]);
+	made = change(f, cpu, "increment", made, &between, &ptasks[2]);
+	out = channel(f, made, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	for (int turn = 0; turn < TURNS; turn++) {
+		push_ints(f, in, turn);
+		good(f->graph, gdev_pull_bytes(out, values, sizeof values, GDEV_FOREVER, NULL));
+		for (int i = 0; i < N; i++)
+			assert_int_equal(values[i], 3 * (turn + i + 1) + i + 1);
+	}
+	/* Each invocation of the last two took what the other device had made. */
+	assert_int_equal(moved_in(ptasks, 3), 2 * TURNS);
+	fixture_teardown((void **)&f);
+}
+
+/* Each ptask goes to the device that has code for it, the first one or the second. */
+static void test_unlike(void **state)
+{
+	const char *const turned[] = {two[1], two[0]};
+
+	for (int schedule = 0; schedule <= GDEV_SCHEDULE_DATA_AWARE; schedule++) {
+		run_on_unlike(two, (enum gdev_schedule)schedule);
+		run_on_unlike(turned, (enum gdev_schedule)schedule);
+	}
+}
+
 /* The first two that `gdev run` shows. */
 static int find_two(void **state)
 {
 	return gdev_vgpu_name(0, names[0]) || gdev_vgpu_name(1, names[1]);
 }
 
-int main(void)
+/* usage: test_ptask_devices [TEST]; test_unlike is for two that are (peer.py) */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options),
@@ -199,7 +269,12 @@ int main(void)
 		cmocka_unit_test(test_exchange),
 		cmocka_unit_test(test_variables),
 		cmocka_unit_test(test_one_fails),
+		cmocka_unit_test(test_unlike),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	else
+		cmocka_set_skip_filter("test_unlike");
 	return cmocka_run_group_tests(tests, find_two, NULL);
 }

@@ -51,6 +51,12 @@ static void test_fifo(void **state)
 			0, 1},
 		{"wherever its data is", {{.bytes_on = {100, 0}}}, 1, {FREE(1, 3), FREE(2, 0)}, 2,
 			0, 1},
+		{"of those that can run it", {{.unfit = {false, true}}}, 1,
+			{FREE(1, 3), FREE(2, 0)}, 2, 0, 0},
+		{"the next one, if no such one is available", {{.unfit = {true}}, {.wait_ms = 1}},
+			2, {FREE(1, 0), BUSY}, 2, 1, 0},
+		{"none, if that has none either", {{.unfit = {true}}, {.unfit = {true}}}, 2,
+			{FREE(1, 0), BUSY}, 2, STAYS, 0},
 	};
 
 	check(&policy_fifo, rows, sizeof rows / sizeof *rows);
@@ -70,6 +76,8 @@ static void test_priority(void **state)
 			2, {FREE(1, 0)}, 1, 0, 0},
 		{"a short one does not", {{.wait_ms = 5}, {.priority = 10, .wait_ms = 1}}, 2,
 			{FREE(1, 0)}, 1, 1, 0},
+		{"what can run nowhere now lets others go", {{.priority = 9, .unfit = {true}}, {0}},
+			2, {FREE(1, 0), BUSY}, 2, 1, 0},
 	};
 
 	check(&policy_priority, rows, sizeof rows / sizeof *rows);
@@ -88,6 +96,10 @@ static void test_data_aware(void **state)
 			{FREE(1, 0), BUSY}, 2, 1, 0},
 		{"until it has waited for long", {{.wait_ms = 1000, .bytes_on = {0, 2}}}, 1,
 			{FREE(1, 0), BUSY}, 2, 0, 0},
+		{"not of what cannot run it", {{.bytes_on = {9, 0}, .unfit = {true}}}, 1,
+			{FREE(9, 0), FREE(1, 0)}, 2, 0, 1},
+		{"however long it waits", {{.wait_ms = 9000, .bytes_on = {0, 2}, .unfit = {true}}},
+			1, {FREE(1, 0), BUSY}, 2, STAYS, 0},
 		{"or has priority", {{.priority = 1000, .bytes_on = {0, 2}}}, 1, {FREE(1, 0), BUSY},
 			2, 0, 0},
 	};
