@@ -50,6 +50,16 @@ static void make_columns(struct graph *graph, unsigned width, unsigned depth)
 		graph->results[graph->result_count++] = to - width + i;
 }
 
+/* Copy i is of copy i / 2, the first one of the source. */
+static void make_fan(struct graph *graph, unsigned width)
+{
+	graph->sources = 1;
+	for (unsigned i = 1; i < 2 * width; i++)
+		graph->tasks[graph->task_count++] = (struct task){i, {i / 2, i / 2}};
+	for (unsigned i = width; i < 2 * width; i++)
+		graph->results[graph->result_count++] = i;
+}
+
 void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
 	unsigned width, unsigned depth)
 {
@@ -59,6 +69,8 @@ void graph_make_sized(struct graph *graph, enum shape shape, enum operation oper
 		make_tree(graph, width);
 	else if (shape == SHAPE_COLUMNS)
 		make_columns(graph, width, depth);
+	else if (shape == SHAPE_FAN)
+		make_fan(graph, width);
 	else
 		make_rectangle(graph, width, depth);
 }

@@ -13,7 +13,7 @@
 #define MATRICES_MAX 160
 #define RESULTS_MAX 8
 
-enum shape { SHAPE_TREE, SHAPE_RECTANGLE, SHAPE_COLUMNS };
+enum shape { SHAPE_TREE, SHAPE_RECTANGLE, SHAPE_COLUMNS, SHAPE_FAN };
 enum operation { MADD, MMUL, MCOPY };
 
 struct task {
@@ -34,7 +34,8 @@ struct graph {
 void graph_make(struct graph *graph, enum shape shape, enum operation operation, unsigned n);
 
 /* The same with `width` tasks in the first level, a power of two for a tree; at most RESULTS_MAX for a rectangle, and for columns,
- * which take nothing from each other and a source a task. Both have `depth` levels. */
+ * which take nothing from each other and a source a task. Both have `depth` levels. A fan is a tree the other way round: its one source is
+ * copied, each copy is copied twice, and the last `width` copies are the results. */
 void graph_make_sized(struct graph *graph, enum shape shape, enum operation operation, unsigned n,
 	unsigned width, unsigned depth);
 

@@ -53,13 +53,14 @@ static bool make(struct work *work, char **arguments, int count)
 	unsigned n = count == 5 ? (unsigned)atoi(arguments[2]) : 0;
 	unsigned width = count == 5 ? (unsigned)atoi(arguments[3]) : 0;
 	unsigned depth = count == 5 ? (unsigned)atoi(arguments[4]) : 0;
+	bool tree = shape == SHAPE_TREE;
+	unsigned most = tree && task != MCOPY ? 32 : RESULTS_MAX;
 
-	/* Each task of a copying tree would take one of two. */
-	if (shape < 0 || task < 0 || (shape == SHAPE_TREE && task == MCOPY) || !n || n % TILE ||
-		n > 8192 || !width ||
-		(shape == SHAPE_TREE ? width > 32 || (width & (width - 1))
-				     : width > RESULTS_MAX || !depth || depth > 12))
+	if (shape < 0 || task < 0 || !n || n % TILE || n > 8192 || !width || width > most ||
+		(tree ? (width & (width - 1)) != 0 : !depth || depth > 12))
 		return false;
+	if (tree && task == MCOPY)
+		shape = SHAPE_FAN; /* a copy takes one matrix, and not two */
 	graph_make_sized(&graph, (enum shape)shape, (enum operation)task, n, width, depth);
 	copy_tasks(work, kernels[task]);
 	return true;
@@ -76,6 +77,6 @@ static bool check(const struct work *work)
 
 const struct program program = {"matrices",
 	"tree|rectangle|columns madd|gemm|mcopy N WIDTH DEPTH\n"
-	"N: rows and columns of a matrix, a multiple of 16; WIDTH: tasks in the first level (a tree's: 1, 2, 4 to 32; a\n"
-	"rectangle's: up to 8; mcopy has no trees); DEPTH: levels of a rectangle, or of\ncolumns beside each other, up to 12",
+	"N: rows and columns of a matrix, a multiple of 16; WIDTH: tasks in the first level (a tree's: 1, 2, 4 to 32, of mcopy in\n"
+	"the last level, to 8; a rectangle's: up to 8); DEPTH: levels of a rectangle, or of columns beside each other, up to 12",
 	make, check};

@@ -36,7 +36,6 @@ ROUNDS = 15
 MATRICES = [(shape, task, n, width, depth)
             for shape, width, depth in (("tree", 8, 0), ("rectangle", 4, 6))
             for task, sizes in (("madd", (64, 256, 1024)), ("mcopy", (64, 256, 1024)), ("gemm", (64, 256)))
-            if (shape, task) != ("tree", "mcopy")
             for n in sizes]
 # log2 of the number of elements: 10, 36 and 55 ptasks; 30 and 60 ptasks; 229 and 1,197; 7.
 OTHERS = [("sort", 12), ("sort", 16), ("sort", 18), ("fdtd", 32, 5), ("fdtd", 64, 10), ("pca", 64, 10), ("pca", 512, 10),
