@@ -2,10 +2,14 @@
  *
  * The processes of test_storm.py:
  *   storm own GRAPHS NAMED   owns so many graphs of 36 ptasks each in one session, of which the first have names, which it
- *                            prints; until it is killed
+ *                            prints, and the next one is everybody's, and printed behind a `!`; until it is killed
  *   storm use NAME           pushes into that graph and pulls from it, until its owner is gone: then 0
+ *   storm spoil NAME SEED    the same as another user, while a thread writes anything into the memory that both map; however
+ *                            it ends
  */
 #include <errno.h>
+#include <grp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,12 +71,12 @@ static void own(int graphs, int named)
 		struct gdev_graph_options options = {.name = name, .session = session};
 		struct gdev_graph *graph;
 		snprintf(name, sizeof name, "storm-%d-%d", (int)getpid(), i);
-		if (i < named)
-			options.mode = 0600;
+		if (i <= named)
+			options.mode = i < named ? 0600 : 0666;
 		must(gdev_graph_open(&options, &graph), "open a graph");
 		build(graph);
-		if (i < named)
-			puts(name);
+		if (i <= named)
+			printf("%s%s\n", i < named ? "" : "!", name);
 	}
 	puts(".");
 	fflush(stdout);
@@ -117,9 +121,81 @@ static int use(const char *name)
 	return 0;
 }
 
+/* ---- spoiling ---- */
+
+#define MAPS_MAX 16
+#define RARELY 4096 /* so that requests come through before the words between them are spoilt */
+
+struct map {
+	char *from;
+	size_t bytes;
+};
+
+/* What of this process is named so in /proc/self/maps, and can be written. */
+static int find_maps(const char *name, struct map maps[MAPS_MAX])
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	char line[256], how[8];
+	unsigned long from, to;
+	int count = 0;
+
+	while (file && count < MAPS_MAX && fgets(line, sizeof line, file))
+		if (strstr(line, name) && sscanf(line, "%lx-%lx %7s", &from, &to, how) == 3 &&
+			how[1] == 'w')
+			maps[count++] = (struct map){(char *)from, to - from};
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* A word, of any value or a small one, in the first part of a mapping: there is what is used. */
+static void *scribble(void *seed)
+{
+	unsigned state = *(unsigned *)seed;
+	struct map maps[MAPS_MAX];
+	int count = find_maps("gdev-graph", maps);
+
+	while (count) {
+		struct map *map = &maps[rand_r(&state) % (unsigned)count];
+		size_t most = map->bytes < 1 << 16 ? map->bytes : 1 << 16,
+		       at = (unsigned)rand_r(&state) % most & ~3ul;
+		unsigned value = (unsigned)rand_r(&state);
+		/* The first words of a segment are heads and tails. */
+		if (at < 1152 && value % RARELY)
+			continue;
+		__atomic_store_n((unsigned *)(map->from + at), value & 1 ? value >> 1 & 7 : value,
+			__ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static int spoil(const char *name, unsigned seed)
+{
+	struct gdev_channel *in, *out;
+	struct gdev_graph *graph;
+	uint32_t value;
+	pthread_t thread;
+
+	if (!geteuid() && (setgroups(0, NULL) || setgid(12345) || setuid(54321)))
+		return 1;
+	if (gdev_graph_attach(name, in_a_while(), &graph) ||
+		gdev_channel_find(graph, "in", in_a_while(), &in) ||
+		gdev_channel_find(graph, "out", in_a_while(), &out) ||
+		pthread_create(&thread, NULL, scribble, &seed))
+		return 1;
+	for (int error = 0; !error || error == -ETIMEDOUT;) {
+		error = gdev_push_bytes(in, &seed, sizeof seed, in_a_while());
+		if (!error)
+			error = gdev_pull_bytes(out, &value, sizeof value, in_a_while(), NULL);
+	}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 4 && !strcmp(argv[1], "own"))
 		own(atoi(argv[2]), atoi(argv[3]));
+	if (argc == 4 && !strcmp(argv[1], "spoil"))
+		return spoil(argv[2], (unsigned)atoi(argv[3]));
 	return argc == 3 && !strcmp(argv[1], "use") ? use(argv[2]) : 2;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes that own many graphs, and others that have them open, are killed at random. Nobody hangs, what goes through a graph
+"""Processes that own many graphs, others that have them open, and others again that spoil the memory between, are killed at random. Nobody hangs, what goes through a graph
 stays right, also while gdevd is started again, and in the end nothing of it is left at gdevd: no name, no session, no descriptor.
 
 usage: test_storm.py PROGRAM
@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 import lab  # noqa: E402
 
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
-Size = namedtuple("Size", "owners graphs named users kills")
-SIZES = [Size(20, 50, 12, 40, 200), Size(100, 1, 1, 40, 100)] if FULL else [Size(3, 4, 2, 6, 12)]
+Size = namedtuple("Size", "owners graphs named users spoilers kills")
+SIZES = [Size(20, 50, 11, 40, 6, 200), Size(100, 1, 1, 40, 0, 100)] if FULL else [Size(3, 4, 2, 6, 2, 12)]
 END_S = 60
 
 
@@ -30,7 +30,7 @@ def fail(text):
 class Storm:
     def __init__(self, gdevd, program, size):
         self.gdevd, self.program, self.size = gdevd, program, size
-        self.owners, self.users = {}, []
+        self.owners, self.users, self.spoilers = {}, [], []
 
     def start_owner(self):
         owner = self.gdevd.popen([self.program, "own", self.size.graphs, self.size.named], stdout=subprocess.PIPE, text=True)
@@ -41,12 +41,17 @@ class Storm:
         for line in owner.stdout:
             if line == ".\n":
                 return
-            self.owners[owner].append(line.strip())
+            self.owners[owner].append(line.strip())  # the last one may be a spoiler's
         fail(f"an owner ended with {owner.wait()}")
 
     def start_user(self):
         owner = random.choice(list(self.owners))
-        self.users.append(self.gdevd.popen([self.program, "use", random.choice(self.owners[owner])]))
+        self.users.append(self.gdevd.popen([self.program, "use", random.choice(self.owners[owner][:self.size.named])]))
+
+    def start_spoiler(self):
+        name = random.choice(list(self.owners.values()))[-1]
+        self.spoilers.append(self.gdevd.popen([self.program, "spoil", f"{os.getuid()}/{name[1:]}", random.randrange(1 << 30)],
+                                              stderr=subprocess.DEVNULL))
 
     def kill_one(self):
         if random.random() < 0.25:
@@ -60,6 +65,16 @@ class Storm:
             user.kill()
             if user.wait() not in (0, -9):
                 fail(f"a user ended with {user.returncode}")
+        dead = [owner.returncode for owner in self.owners if owner.poll() is not None]
+        if dead:
+            fail(f"owners ended with {dead}")
+        # A spoiler is left by its owner, or spoils itself.
+        for spoiler in [spoiler for spoiler in self.spoilers if spoiler.poll() is not None or random.random() < 0.2]:
+            self.spoilers.remove(spoiler)
+            spoiler.kill()
+            spoiler.wait()
+        while len(self.spoilers) < self.size.spoilers:
+            self.start_spoiler()
         # Whose owner was killed end by themselves.
         for user in [user for user in self.users if user.poll() is not None]:
             if user.returncode:
@@ -69,6 +84,9 @@ class Storm:
             self.start_user()
 
     def end(self):
+        for spoiler in self.spoilers:
+            spoiler.kill()
+            spoiler.wait()
         for owner in self.owners:
             owner.kill()
             owner.wait()
@@ -109,7 +127,7 @@ def await_nothing(gdevd, before):
 def rage(gdevd, program, size):
     gdevd.context_bytes()  # a warm worker is there
     before = descriptors(gdevd) + 16  # of warm workers, whose number changes
-    names = size.owners * size.named
+    names = size.owners * min(size.named + 1, size.graphs)
     storm = Storm(gdevd, program, size)
     for owner in [storm.start_owner() for _ in range(size.owners)]:
         storm.await_owner(owner)
