@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -252,7 +253,7 @@ int remote_ask(struct gdev_graph *graph, struct graph_request request, uint64_t 
 /* ---- waiting ---- */
 
 /* The bell rings when something changes from now on. False: something has, since the caller looked. */
-static bool listen(struct gdev_graph *graph)
+static bool listen_to_owner(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
 	uint32_t changes = remote->changes;
@@ -286,7 +287,7 @@ int remote_listen(struct gdev_graph *graph)
 	if (!eventfd_read(remote->bell, &count) && remote->polling)
 		eventfd_write(
 			remote->bell, 1); /* for the thread that polls, and perhaps still sleeps */
-	if (!listen(graph))
+	if (!listen_to_owner(graph))
 		return remote_error(graph);
 	if (is_gone(remote))
 		remote_lose(graph, -GDEV_E_SESSION_LOST);
@@ -327,7 +328,7 @@ int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 		return -ETIMEDOUT;
 	if (remote->polling)
 		return wait_for_thread(graph, deadline_ns);
-	if (listen(graph)) {
+	if (listen_to_owner(graph)) {
 		remote->polling = true;
 		pthread_mutex_unlock(&graph->lock);
 		poll_owner(remote, deadline_ns);
@@ -399,7 +400,9 @@ void remote_close(struct gdev_graph *graph)
 	pthread_mutex_lock(&graph->lock);
 	if (!graph->error)
 		graph->error = -ECANCELED;
-	/* The owner takes what is in the ring first, so all that was pushed is there. */
+	/* The owner takes what is in the ring first, so all that was pushed is there. It hears of the end at once, though
+	 * others may have the socket, too: gdevd does until a process of its own has closed it. */
+	shutdown(remote->socket, SHUT_RDWR);
 	forks_forget(remote->socket);
 	close(steal_fd(&remote->socket));
 	list_for_each (channel, &graph->channels, link)

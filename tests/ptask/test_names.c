@@ -7,6 +7,7 @@
 #include "roles.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -465,6 +466,46 @@ static void test_forked(void **state)
 }
 
 /* A graph that fails tells its members why. */
+#define COPIES_MAX 64
+#define FIRST_COPY 512
+
+/* Copies of all sockets that this process has. */
+static int copy_sockets(int copies[COPIES_MAX])
+{
+	struct stat what;
+	int count = 0;
+
+	for (int fd = 3; fd < FIRST_COPY; fd++)
+		if (!fstat(fd, &what) && S_ISSOCK(what.st_mode)) {
+			assert_true(count < COPIES_MAX);
+			copies[count++] = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_COPY);
+		}
+	return count;
+}
+
+/* When a process closes a graph the owner hears of it, also while others have its socket, as gdevd may for a moment. */
+static void test_closed_while_others_have_it(void **state)
+{
+	struct fixture *f = open_named("copied");
+	struct gdev_datablock *block;
+	struct gdev_channel *in, *out;
+	struct gdev_graph *attached;
+	struct scaler a = scaler(f, 2);
+	int copies[COPIES_MAX], count;
+
+	named(f, "in", NULL, a.in, false);
+	out = channel(f, a.out, NULL);
+	good(f->graph, gdev_graph_run(f->graph));
+	good(NULL, gdev_graph_attach("copied", GDEV_FOREVER, &attached));
+	good(attached, gdev_channel_find(attached, "in", GDEV_FOREVER, &in));
+	count = copy_sockets(copies);
+	gdev_graph_close(attached);
+	assert_int_equal(gdev_pull(out, in_seconds(20), &block), -ENODATA);
+	while (count)
+		close(copies[--count]);
+	fixture_teardown((void **)&f);
+}
+
 static void test_failure(void **state)
 {
 	struct fixture *f = open_named("fails");
@@ -507,6 +548,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_killed_owner),
 		cmocka_unit_test(test_killed_owner_before_it_answers),
 		cmocka_unit_test(test_forked),
+		cmocka_unit_test(test_closed_while_others_have_it),
 		cmocka_unit_test(test_failure),
 	};
 
