@@ -536,14 +536,13 @@ template <class F> __device__ void run(const gloop_grid &grid, F begin)
  * of what a callback captured; loads through it are faster if they do. */
 template <class T> static inline __device__ T *global(T *pointer)
 {
-#ifdef __clang__
 	gloop_u64 address;
 
 	asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+#ifdef __clang__
 	return (T *)(__attribute__((address_space(1))) T *)address;
 #else
-	__builtin_assume(__isGlobal(pointer));
-	return pointer;
+	return (T *)__cvta_global_to_generic(address);
 #endif
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * One kernel with event loops that keeps the device busy until standard input ends. Prints "busy" when it is.
- * `endless polling|blocking`
+ * `endless polling|blocking|stuck`; the last in one callback, which takes minutes.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
 	struct gloop_options options = {
 		.poll_us = argc > 1 && !strcmp(argv[1], "polling") ? GLOOP_POLL : 0};
 	struct gloop_shape shape = {.grid = {BLOCKS}, .block = {THREADS}};
-	unsigned rounds = ROUNDS;
+	unsigned rounds = argc > 1 && !strcmp(argv[1], "stuck") ? UINT32_MAX : ROUNDS;
+	struct gloop_report report;
 	pthread_t thread;
 	CUdevice device;
 	CUcontext context;
@@ -68,9 +69,10 @@ int main(int argc, char **argv)
 	words = memory;
 	if (pthread_create(&thread, NULL, wait_for_end, NULL))
 		return 2;
-	error = gloop_run(kernel, &shape, (void *[]){NULL, &address, &rounds}, &options, NULL);
+	error = gloop_run(kernel, &shape, (void *[]){NULL, &address, &rounds}, &options, &report);
 	if (error)
-		fprintf(stderr, "endless: gloop_run: %s\n", strerror(-error));
+		fprintf(stderr, "endless: gloop_run: %s, CUDA's error %d\n", strerror(-error),
+			report.cuda);
 	words[0] = words[1] = 1;
 	pthread_join(thread, NULL);
 	return error != 0;

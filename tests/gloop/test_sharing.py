@@ -18,7 +18,7 @@ ROUNDS = 1000000 if SOFTWARE else 5000  # of the ordinary program: kernels of so
 
 class Sharing(integ.Case):
     config = {"device_memory": "256M", "threads": "1"} if SOFTWARE else {}
-    vgpus = {"small": {"compute": "25"}, "large": {"compute": "75"}}
+    vgpus = {"small": {"compute": "25"}, "large": {"compute": "75"}, "limited": {"time_limit_ms": "300"}}
 
     def start(self, vgpu, *command):
         """A program that always wants the device; once it does."""
@@ -63,6 +63,14 @@ class Sharing(integ.Case):
     def test_both(self):
         """Two kernels that never end, both polling, have their shares"""
         self.check(self.loops("small", "polling"), self.loops("large", "polling"))
+
+    def test_limit(self):
+        """A callback that takes longer than its virtual GPU allows ends the run, and the error says so"""
+        program = BUILD / "tests" / "gloop" / "endless"
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "limited", program, "stuck"])
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("CUDA's error 702", err)  # CUDA_ERROR_LAUNCH_TIMEOUT
+        self.check(self.loops("small", "blocking"), self.ordinary("large"))  # nothing else is harmed
 
 
 if __name__ == "__main__":
