@@ -356,6 +356,14 @@ CUresult CUDAAPI cuMemPrefetchAsync(
 	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
 	unsigned int flags, CUstream hStream);
+CUresult CUDAAPI cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream);
+CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	unsigned long long flags, CUstream hStream);
+CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream);
 CUresult CUDAAPI cuMemAdvise(
 	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
 CUresult CUDAAPI cuMemAdvise_v2(

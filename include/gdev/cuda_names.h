@@ -51,6 +51,9 @@ __typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
 __typeof__(cuMemAllocFromPoolAsync) cuMemAllocFromPoolAsync_ptsz;
 __typeof__(cuMemPrefetchAsync) cuMemPrefetchAsync_ptsz;
 __typeof__(cuMemPrefetchAsync_v2) cuMemPrefetchAsync_v2_ptsz;
+__typeof__(cuMemPrefetchBatchAsync) cuMemPrefetchBatchAsync_ptsz;
+__typeof__(cuMemDiscardBatchAsync) cuMemDiscardBatchAsync_ptsz;
+__typeof__(cuMemDiscardAndPrefetchBatchAsync) cuMemDiscardAndPrefetchBatchAsync_ptsz;
 __typeof__(cuStreamGetId) cuStreamGetId_ptsz;
 __typeof__(cuStreamGetPriority) cuStreamGetPriority_ptsz;
 __typeof__(cuStreamGetFlags) cuStreamGetFlags_ptsz;
@@ -203,6 +206,9 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #if GDEV_CUDA_API_VERSION >= 13000
 #define cuMemAdvise cuMemAdvise_v2
 #endif
+#define cuMemPrefetchBatchAsync GDEV_PTSZ(cuMemPrefetchBatchAsync)
+#define cuMemDiscardBatchAsync GDEV_PTSZ(cuMemDiscardBatchAsync)
+#define cuMemDiscardAndPrefetchBatchAsync GDEV_PTSZ(cuMemDiscardAndPrefetchBatchAsync)
 #define cuStreamGetId GDEV_PTSZ(cuStreamGetId)
 #define cuStreamGetPriority GDEV_PTSZ(cuStreamGetPriority)
 #define cuStreamGetFlags GDEV_PTSZ(cuStreamGetFlags)

@@ -105,6 +105,87 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t count, CUmemLocation 
 	return CUDA_SUCCESS;
 }
 
+/* ---- batches, which CUDA has for devices with concurrent managed access alone ---- */
+
+/* All of it is checked before any of it is done. `flags` and the default stream: as CUDA wants them. */
+static CUresult check_batch(CUdeviceptr *pointers, size_t *sizes, size_t count,
+	unsigned long long flags, CUstream handle, CUstream *stream)
+{
+	struct allocation allocation;
+	int concurrent;
+
+	TRY(stream_enter(handle, stream));
+	if (!pointers || !sizes || !count || flags)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a list is NULL, or there is nothing in it, or flags are not 0");
+	if (!handle || handle == CU_STREAM_LEGACY)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"CUDA refuses the legacy default stream here; use a stream that the "
+			"program made");
+	for (CUdevice device = 0; device < devices_count(); device++) {
+		TRY(device_attribute(
+			device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &concurrent));
+		if (!concurrent)
+			return fail(CUDA_ERROR_NOT_SUPPORTED,
+				"device %d has no concurrent managed access", device);
+	}
+	for (size_t i = 0; i < count; i++)
+		TRY(find_managed(pointers[i], sizes[i], &allocation));
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_locations(
+	const CUmemLocation *locations, const size_t *first_of, size_t number, size_t count)
+{
+	if (!locations || !first_of || !number || number > count || first_of[0])
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a list is NULL, or a count 0, or there are more locations than ranges, or the "
+			"first location is not for the first range");
+	for (size_t i = 0; i < number; i++) {
+		if (first_of[i] >= count || (i && first_of[i] <= first_of[i - 1]))
+			return fail(CUDA_ERROR_INVALID_VALUE,
+				"location %zu does not begin behind the one before", i);
+		TRY(check_location(&locations[i]));
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t count,
+	CUmemLocation *locations, size_t *first_of, size_t number, unsigned long long flags,
+	CUstream handle)
+{
+	CUstream stream;
+	size_t location = 0;
+
+	TRY(check_batch(pointers, sizes, count, flags, handle, &stream));
+	TRY(check_locations(locations, first_of, number, count));
+	for (size_t i = 0; i < count; i++) {
+		if (location + 1 < number && first_of[location + 1] == i)
+			location++;
+		TRY(cuMemPrefetchAsync_v2(pointers[i], sizes[i], locations[location], 0, stream));
+	}
+	return CUDA_SUCCESS;
+}
+
+/* What is discarded has any contents: those that it had, here. */
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t count,
+	unsigned long long flags, CUstream handle)
+{
+	CUstream stream;
+
+	return check_batch(pointers, sizes, count, flags, handle, &stream);
+}
+
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *pointers, size_t *sizes, size_t count,
+	CUmemLocation *locations, size_t *first_of, size_t number, unsigned long long flags,
+	CUstream stream)
+{
+	return cuMemPrefetchBatchAsync(
+		pointers, sizes, count, locations, first_of, number, flags, stream);
+}
+
+/* ---- advice ---- */
+
 /* Of one that was checked. */
 static uint32_t accessor_bit(const CUmemLocation *location)
 {

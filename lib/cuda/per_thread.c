@@ -415,6 +415,28 @@ CUresult cuMemAllocFromPoolAsync_ptsz(
 	return cuMemAllocFromPoolAsync(dptr, bytesize, pool, own(hStream));
 }
 
+CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream)
+{
+	return cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+		numPrefetchLocs, flags, own(hStream));
+}
+
+CUresult cuMemDiscardBatchAsync_ptsz(
+	CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
+{
+	return cuMemDiscardBatchAsync(dptrs, sizes, count, flags, own(hStream));
+}
+
+CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream)
+{
+	return cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+		numPrefetchLocs, flags, own(hStream));
+}
+
 CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
 	CUstream hStream)

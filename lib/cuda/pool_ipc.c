@@ -68,6 +68,22 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointe
 	return ipc_describe(&range, &allocation, POOL_MAGIC, data);
 }
 
+/* Where memory of the pool is opened: on the pool's device, by the primary context if another device's is current; but a current
+ * device that has a right to the pool has the memory itself, and where the pool's has no context, so has any. */
+static CUresult context_for(CUmemoryPool pool, CUcontext *context)
+{
+	CUmemLocation place = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+	CUcontext current, primary;
+	CUmemAccess_flags right;
+
+	TRY(current_context(&current));
+	TRY(primary_handle(pool_device(pool), &primary));
+	place.id = current->device;
+	TRY(cuMemPoolGetAccess(&right, pool, &place));
+	*context = right || !primary->session ? current : primary;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuMemPoolImportPointer(
 	CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
@@ -77,6 +93,6 @@ CUresult cuMemPoolImportPointer(
 	if (!pointer || !data || !pool_is_imported(pool))
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a pointer is NULL, or the pool is not another process's");
-	TRY(current_context(&context));
+	TRY(context_for(pool, &context));
 	return ipc_open(context, data, POOL_MAGIC, ALLOCATION_IMPORTED, pointer);
 }

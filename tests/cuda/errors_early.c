@@ -104,6 +104,10 @@ static void of_memory(CUresult expected)
 				  alive.context, 0, alive.stream));
 	CRASHES(expected, cuMemcpy3DPeerAsync(NULL, alive.stream));
 	REFUSED(expected, cuMemcpyBatchAsync(NULL, NULL, NULL, 0, NULL, NULL, 0, alive.stream));
+	REFUSED(expected, cuMemPrefetchBatchAsync(NULL, NULL, 0, NULL, NULL, 0, 0, alive.stream));
+	REFUSED(expected, cuMemDiscardBatchAsync(NULL, NULL, 0, 0, alive.stream));
+	REFUSED(expected,
+		cuMemDiscardAndPrefetchBatchAsync(NULL, NULL, 0, NULL, NULL, 0, 0, alive.stream));
 	REFUSED(expected, cuMemAddressReserve(NULL, 0, 0, alive.memory, 0));
 	REFUSED(expected, cuMemAddressFree(alive.memory, 0));
 	REFUSED(expected, cuMemCreate(NULL, 0, NULL, 0));
@@ -241,6 +245,7 @@ static void of_executable_graphs(CUresult expected)
 	REFUSED(expected, cuGraphExecEventRecordNodeSetEvent(alive.exec, alive.node, alive.event));
 	REFUSED(expected, cuGraphExecEventWaitNodeSetEvent(alive.exec, alive.node, alive.event));
 	REFUSED(expected, cuGraphUpload(alive.exec, alive.stream));
+	REFUSED(expected, cuGraphDebugDotPrint(alive.graph, NULL, 0));
 	REFUSED(expected, cuGraphExecDestroy(alive.exec));
 	REFUSED(expected, cuGraphExecUpdate(alive.exec, alive.graph, NULL));
 	REFUSED(expected, cuGraphNodeSetEnabled(alive.exec, alive.node, 0));

@@ -175,6 +175,11 @@ static void with_exec(CUgraphExec bad)
 	INVALID_VALUE(cuGraphExecGetFlags(bad, &flags));
 	INVALID_VALUE(cuGraphExecUpdate(bad, alive.graph, &info));
 	INVALID_VALUE(cuGraphUpload(bad, alive.stream));
+	OURS(INVALID_VALUE(cuGraphDebugDotPrint(gone.graph, "/dev/null", 0)));
+	INVALID_VALUE(cuGraphDebugDotPrint(alive.graph, NULL, 0));
+	INVALID_VALUE(cuGraphDebugDotPrint(alive.graph, "/dev/null", 1u << 30));
+	REFUSED(CUDA_ERROR_OPERATING_SYSTEM,
+		cuGraphDebugDotPrint(alive.graph, "/no folder/file", 0));
 	INVALID_VALUE(cuGraphLaunch(bad, alive.stream));
 	INVALID_VALUE(cuGraphExecDestroy(bad));
 }

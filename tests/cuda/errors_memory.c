@@ -210,6 +210,41 @@ static void of_pointers(void **state)
 	INVALID_VALUE(cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, gone.memory));
 }
 
+/* Devices without concurrent managed access have none of these. */
+static void of_managed_batches(CUdeviceptr managed)
+{
+	CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, fixture_device};
+	CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_DEVICE, NO_DEVICE};
+	CUdeviceptr plain = alive.memory;
+	size_t size = 16, first = 0;
+
+	INVALID_VALUE(cuMemPrefetchBatchAsync(NULL, &size, 1, &here, &first, 1, 0, alive.stream));
+	INVALID_VALUE(
+		cuMemPrefetchBatchAsync(&managed, &size, 0, &here, &first, 1, 0, alive.stream));
+	INVALID_VALUE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, &here, &first, 1, 1, alive.stream));
+	INVALID_VALUE(cuMemPrefetchBatchAsync(&managed, &size, 1, &here, &first, 1, 0, NULL));
+	INVALID_HANDLE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, &here, &first, 1, 0, gone.stream));
+	INVALID_VALUE(cuMemDiscardBatchAsync(&managed, NULL, 1, 0, alive.stream));
+	INVALID_VALUE(cuMemDiscardBatchAsync(&managed, &size, 1, 0, NULL));
+	INVALID_VALUE(cuMemDiscardAndPrefetchBatchAsync(
+		NULL, &size, 1, &here, &first, 1, 0, alive.stream));
+	if (!fixture_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
+		return;
+	INVALID_VALUE(cuMemDiscardBatchAsync(&plain, &size, 1, 0, alive.stream));
+	INVALID_VALUE(cuMemPrefetchBatchAsync(&plain, &size, 1, &here, &first, 1, 0, alive.stream));
+	INVALID_VALUE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, NULL, &first, 1, 0, alive.stream));
+	INVALID_VALUE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, &here, &first, 2, 0, alive.stream));
+	INVALID_DEVICE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, &nowhere, &first, 1, 0, alive.stream));
+	first = 1;
+	INVALID_VALUE(
+		cuMemPrefetchBatchAsync(&managed, &size, 1, &here, &first, 1, 0, alive.stream));
+}
+
 static void of_managed_memory(void **state)
 {
 	CUmem_range_attribute mostly = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY;
@@ -221,6 +256,7 @@ static void of_managed_memory(void **state)
 	void *data = &value;
 
 	assert_success(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+	of_managed_batches(managed);
 	INVALID_VALUE(cuMemPrefetchAsync(alive.memory, 16, here, 0, NULL)); /* not managed */
 	INVALID_VALUE(cuMemPrefetchAsync(managed, 0, here, 0, NULL));
 	INVALID_VALUE(cuMemPrefetchAsync(managed, 16, here, 1, NULL));

@@ -324,6 +324,39 @@ static void stream_ordered_memory(void **state)
 	assert_success(cuCtxSynchronize());
 }
 
+#if CUDA_VERSION >= 13000
+/* The two halves of managed memory, to the device and back. */
+static void managed_batches(CUdeviceptr words, CUstream stream)
+{
+	CUdeviceptr halves[] = {words, words + BYTES / 2};
+	CUmemLocation places[] = {
+		{CU_MEM_LOCATION_TYPE_DEVICE, fixture_device}, {.type = CU_MEM_LOCATION_TYPE_HOST}};
+	size_t sizes[] = {BYTES / 2, BYTES / 2}, first[] = {0, 1};
+	int last;
+
+	if (!fixture_attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) {
+		assert_true(cuMemPrefetchBatchAsync(
+				    halves, sizes, 2, places, first, 2, 0, stream) != CUDA_SUCCESS);
+		return;
+	}
+	assert_success(cuMemPrefetchBatchAsync(halves, sizes, 2, places, first, 2, 0, stream));
+	assert_success(cuStreamSynchronize(stream));
+	assert_success(cuMemRangeGetAttribute(&last, sizeof last,
+		CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, halves[1], sizes[1]));
+	assert_int_equal(last, CU_DEVICE_CPU);
+	assert_success(cuMemDiscardBatchAsync(halves, sizes, 2, 0, stream));
+	assert_success(
+		cuMemDiscardAndPrefetchBatchAsync(halves, sizes, 2, places, first, 1, 0, stream));
+	assert_success(cuMemsetD32Async(words, 7, N, stream));
+	assert_success(cuStreamSynchronize(stream));
+	words_check(words, N, 7);
+}
+#else
+static void managed_batches(CUdeviceptr words, CUstream stream)
+{
+}
+#endif
+
 static void managed_memory(void **state)
 {
 	CUdeviceptr words;
@@ -336,6 +369,7 @@ static void managed_memory(void **state)
 	assert_success(result);
 	assert_success(PREFETCH(words, BYTES, another));
 	assert_result(PREFETCH(words, BYTES + 1, another), CUDA_ERROR_INVALID_VALUE);
+	managed_batches(words, another);
 	assert_success(cuStreamAttachMemAsync(another, words, 0, CU_MEM_ATTACH_GLOBAL));
 	assert_success(cuStreamSynchronize(another));
 	assert_success(cuMemFree(words));

@@ -4,6 +4,8 @@
  */
 #include "fixture.h"
 
+#include <unistd.h>
+
 enum { N = 256 };
 
 static CUDA_KERNEL_NODE_PARAMS add_params(void **params)
@@ -98,6 +100,69 @@ static void nodes_and_edges_are_told(void **state)
 	assert_success(cuGraphNodeGetType(a, &type));
 	assert_int_equal(type, CU_GRAPH_NODE_TYPE_EMPTY);
 	assert_success(cuGraphDestroy(graph));
+}
+
+/* The file as text, which is freed. */
+static char *drawn(CUgraph graph, unsigned flags)
+{
+	char path[] = "/tmp/gdev-graph-XXXXXX", *text = calloc(1, 1 << 16);
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0 && text);
+	assert_success(cuGraphDebugDotPrint(graph, path, flags));
+	assert_true(read(fd, text, (1 << 16) - 1) > 0);
+	close(fd);
+	unlink(path);
+	return text;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+	size_t count = 0;
+
+	while ((text = strstr(text, what))) {
+		text += strlen(what);
+		count++;
+	}
+	return count;
+}
+
+static void a_graph_is_drawn(void **state)
+{
+	CUdeviceptr words = words_alloc(N, 0);
+	uint32_t n = N, one = 1;
+	void *params[] = {&words, &n, &one};
+	CUDA_KERNEL_NODE_PARAMS kernel = {.func = fixture_function("add"),
+		.gridDimX = 3,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 64,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.kernelParams = params};
+	CUDA_MEMCPY3D copy = copy_params(words, words);
+	CUgraphNode a, b, c;
+	CUgraph graph, inner;
+	char *text;
+
+	assert_success(cuGraphCreate(&inner, 0));
+	assert_success(cuGraphAddMemcpyNode(&c, inner, NULL, 0, &copy, fixture_context));
+	assert_success(cuGraphCreate(&graph, 0));
+	assert_success(cuGraphAddKernelNode(&a, graph, NULL, 0, &kernel));
+	assert_success(cuGraphAddChildGraphNode(&b, graph, &a, 1, inner));
+	text = drawn(graph, 0);
+	assert_int_equal(count_of(text, "digraph"), 1);
+	assert_int_equal(count_of(text, "subgraph"), 2);
+	assert_true(count_of(text, "add") >= 1);
+	assert_true(count_of(text, "->") >= 1);
+	assert_int_equal(count_of(text, "{"), count_of(text, "}"));
+	free(text);
+	text = drawn(graph, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
+	assert_true(count_of(text, "64") >= 1); /* threads of a block */
+	free(text);
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuGraphDestroy(inner));
+	assert_success(cuMemFree(words));
 }
 
 static void a_circle_cannot_be_instantiated(void **state)
@@ -690,6 +755,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nodes_and_edges_are_told),
+		TEST(a_graph_is_drawn),
 		TEST(a_circle_cannot_be_instantiated),
 		TEST(wrong_graphs_are_refused),
 		TEST(nodes_run_in_the_order_of_their_dependencies),

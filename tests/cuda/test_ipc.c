@@ -68,6 +68,30 @@ static void import_handle(size_t bytes, CUdeviceptr *memory)
 	assert_success(cuMemRelease(handle));
 }
 
+/* Where the other process's device is one that is not current here, and has a context: a device without a right to the pool
+ * leaves the memory to it. */
+static void import_where_it_is(CUmemPoolPtrExportData *data)
+{
+	const char *devices = getenv("TEST_OTHER_DEVICES");
+	CUdevice place = 1; /* of "1,0" */
+	CUmemoryPool pool;
+	CUdeviceptr memory;
+	CUcontext primary;
+	int device;
+
+	if (!devices || strcmp(devices, "1,0"))
+		return;
+	assert_success(cuDevicePrimaryCtxRetain(&primary, place));
+	assert_success(cuMemPoolImportFromShareableHandle(
+		&pool, (void *)POOL_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	assert_success(cuMemPoolImportPointer(&memory, pool, data));
+	assert_success(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, memory));
+	assert_int_equal(device, place);
+	assert_success(cuMemFree(memory));
+	assert_success(cuMemPoolDestroy(pool));
+	assert_success(cuDevicePrimaryCtxRelease(place));
+}
+
 /* Of a pool, whose descriptor is POOL_FD here. */
 static void import_pointer(CUmemoryPool *pool, CUdeviceptr *memory)
 {
@@ -79,6 +103,7 @@ static void import_pointer(CUmemoryPool *pool, CUdeviceptr *memory)
 		pool, (void *)POOL_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	assert_true(cuMemAllocFromPoolAsync(&none, 4096, *pool, NULL) != CUDA_SUCCESS);
 	assert_success(cuMemPoolImportPointer(memory, *pool, &data));
+	import_where_it_is(&data);
 }
 
 static int other_process(char **arguments)
