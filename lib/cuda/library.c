@@ -111,6 +111,27 @@ static CUmodule known_module(CUlibrary library, CUcontext context)
 	return module;
 }
 
+static bool has_managed(CUmodule module)
+{
+	uint64_t address, bytes;
+
+	return gdev_module_managed(module->module, &address, &bytes);
+}
+
+/* A library has its managed variables once, wherever it is used; here each module has its own. So it must not be used in two
+ * contexts if it has some: kernels of the one would not see what the other's have written. */
+static bool add_module(CUlibrary library, struct library_module *added)
+{
+	bool apart;
+
+	pthread_mutex_lock(libraries_lock);
+	apart = list_empty(&library->modules) || !has_managed(added->module);
+	if (apart)
+		list_append(&library->modules, &added->link);
+	pthread_mutex_unlock(libraries_lock);
+	return apart;
+}
+
 static CUresult load_in(CUlibrary library, CUcontext context, unsigned option_count,
 	CUjit_option *options, void **values, CUmodule *module)
 {
@@ -127,9 +148,13 @@ static CUresult load_in(CUlibrary library, CUcontext context, unsigned option_co
 	}
 	known->context = context;
 	known->module->library = library;
-	pthread_mutex_lock(libraries_lock);
-	list_append(&library->modules, &known->link);
-	pthread_mutex_unlock(libraries_lock);
+	if (!add_module(library, known)) {
+		module_release(known->module);
+		free(known);
+		return fail(CUDA_ERROR_NOT_SUPPORTED,
+			"the library has __managed__ variables, and is used in another context "
+			"already: one context alone can have them");
+	}
 	*module = known->module;
 	return CUDA_SUCCESS;
 }

@@ -213,6 +213,38 @@ static void managed_variables_are_reached_by_both(void **state)
 	assert_result(cuMemsetD32(counters, 5, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* A library has its managed variables once: gdev, which would have them twice, says that it cannot. */
+static void managed_variables_are_of_one_context(void **state)
+{
+	CUdeviceptr counters, again;
+	CUcontext other, popped;
+	CUlibrary library;
+	CUresult result;
+	CUmodule module;
+	size_t bytes;
+
+	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	result = cuLibraryGetManaged(&counters, &bytes, library, "counters");
+	if (result == CUDA_ERROR_NOT_FOUND) {
+		printf("# the device has no managed variables\n");
+		assert_success(cuLibraryUnload(library));
+		skip();
+	}
+	assert_success(result);
+	other = fixture_context_create();
+	result = cuLibraryGetModule(&module, library);
+	if (result == CUDA_SUCCESS) {
+		assert_success(cuLibraryGetManaged(&again, &bytes, library, "counters"));
+		assert_int_equal(again, counters);
+	} else
+		assert_int_equal(result, CUDA_ERROR_NOT_SUPPORTED);
+	assert_success(cuCtxDestroy(other));
+	assert_success(cuCtxGetCurrent(&popped));
+	assert_ptr_equal(popped, fixture_context);
+	assert_success(cuLibraryGetModule(&module, library));
+	assert_success(cuLibraryUnload(library));
+}
+
 static void managed_variables_need_no_context(void **state)
 {
 	CUdeviceptr counters;
@@ -324,6 +356,7 @@ int main(void)
 		TEST(page_locked_memory_is_reached_by_kernels),
 		TEST(managed_memory_is_reached_by_both),
 		TEST(managed_variables_are_reached_by_both),
+		TEST(managed_variables_are_of_one_context),
 		TEST(managed_variables_need_no_context),
 		TEST(registered_memory_can_be_copied),
 		TEST(pointers_say_what_they_are),
