@@ -465,6 +465,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	if (error)
 		return error;
 	session_write_down(session); /* its limits may be higher now */
+	worker_limit(worker);
 	log_info("session %llu is back: %s (pid %d) on %s, worker %d",
 		(unsigned long long)session->id, session->program, (int)session->pid,
 		vgpu->config->name, (int)worker->pid);

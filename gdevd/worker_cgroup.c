@@ -208,6 +208,12 @@ int worker_cgroup_enter(const struct worker_cgroups *cgroups, pid_t worker)
 	return error == -ESRCH ? 0 : error;
 }
 
+/* None is "max", or in v1 as many pages as a number can say. */
+static bool is_limit(const char *text)
+{
+	return strncmp(text, "max", 3) && strtoull(text, NULL, 10) < INT64_MAX / 2;
+}
+
 /* In v1 it is the sum of both. It is not there where the kernel does not count what is swapped out. */
 static void limit_swap(const struct worker_cgroups *cgroups, const char *group, uint64_t bytes)
 {
@@ -223,7 +229,11 @@ int worker_cgroup_limit(const struct worker_cgroups *cgroups, pid_t worker, uint
 	if (!*cgroups->path)
 		return 0;
 	group_path(cgroups, worker, group);
-	error = read_file(group, file_name(cgroups, FILE_USE), text, sizeof text);
+	error = read_file(group, file_name(cgroups, FILE_LIMIT), text, sizeof text);
+	if (!error && is_limit(text))
+		return 0;
+	if (!error)
+		error = read_file(group, file_name(cgroups, FILE_USE), text, sizeof text);
 	if (error)
 		return error;
 	bytes = strtoull(text, NULL, 10) + more_bytes;

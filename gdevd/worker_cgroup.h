@@ -8,6 +8,10 @@
  * one more child. It can only where nobody else's processes are in its group (a unit with Delegate=memory). With cgroup v1
  * gdevd has to be root.
  *
+ * Limits outlive gdevd, but where the service manager must take the controller from the groups before it can start gdevd again
+ * (gdevd.service.in). A session that comes back then gets a new one, on top of what its worker had, which the kernel no longer
+ * counts as the group's.
+ *
  * A worker enters its group before its program has done anything, and gets its limit with its client. What it has by then is
  * the driver's, and is granted on top. In the loop's thread nothing is done here but to read and write files of cgroups that
  * no lock is taken for; groups are made, entered and removed on threads.
@@ -38,8 +42,8 @@ int worker_cgroup_enter(const struct worker_cgroups *cgroups, pid_t worker);
 /* On a thread: removes the groups in which there is no process, of workers that are gone. */
 void worker_cgroups_sweep(const struct worker_cgroups *cgroups);
 
-/* What the worker has now, and `more_bytes`, is all it may have; as much again in the machine's swap. The kernel ends it when
- * it wants more. 0, or -errno. */
+/* Unless its group has a limit: what the worker has now, and `more_bytes`, is all it may have; as much again in the machine's
+ * swap. The kernel ends it when it wants more. 0, or -errno. */
 int worker_cgroup_limit(const struct worker_cgroups *cgroups, pid_t worker, uint64_t more_bytes);
 /* The kernel has ended a process of that group because it wanted more. */
 bool worker_cgroup_ran_out(const struct worker_cgroups *cgroups, pid_t worker);

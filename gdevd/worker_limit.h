@@ -22,8 +22,8 @@ uint64_t worker_most_bytes(const struct device *device);
 
 /* At gdevd's start, when the limits of swap are known. */
 void worker_limits_init(struct daemon *daemon);
-/* The worker is about to have a client. That limit stays, also with the next gdevd: what a worker has once it has a client is
- * not the driver's, and would be granted on top. */
+/* The worker is about to have a client, or has come back with one. A limit stays, also with the next gdevd: what a worker has
+ * once it has a client is not the driver's, and would be granted on top. */
 void worker_limit(const struct worker *worker);
 /* Its process has ended, or soon will. */
 void worker_limits_gone(struct daemon *daemon);

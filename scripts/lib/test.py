@@ -430,10 +430,12 @@ def stage_conformance(results, options):
 
 def stage_vm(results, options):
     environment = {"GDEV_BUILD": "build", **({"GDEV_TEST_FULL": "1"} if options.full else {})}
-    code, out = execute([sys.executable, "-B", "tests/vm/test_guest.py"], timeout=7200 if options.full else 1800, environment=environment)
-    record = {"stdout": out, "result": "OK" if code == 0 else "FAIL", "returncode": code}
-    if not count_tap(results, "vm", record):
-        results.add("failed" if code else "skipped", "vm", out.strip().rpartition("# SKIP ")[2] or out)
+    for name in ("guest", "service") if options.full else ("guest",):
+        code, out = execute([sys.executable, "-B", f"tests/vm/test_{name}.py"], timeout=7200 if options.full else 1800,
+                            environment=environment)
+        record = {"stdout": out, "result": "OK" if code == 0 else "FAIL", "returncode": code}
+        if not count_tap(results, f"vm {name}", record):
+            results.add("failed" if code else "skipped", f"vm {name}", out.strip().rpartition("# SKIP ")[2] or out)
 
 
 def stage_programs(results, _options):

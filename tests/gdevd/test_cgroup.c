@@ -178,11 +178,12 @@ static void test_limit(void **state)
 	assert_int_equal(worker_cgroup_enter(&cgroups, 7), 0);
 	assert_string_equal(get("unit/gdev-worker-7/cgroup.procs"), "7");
 	assert_string_equal(get("unit/gdev-worker-7/memory.max"), "max");
-	put("unit/gdev-worker-7/memory.max", "");
 	put("unit/gdev-worker-7/memory.swap.max", "");
 	assert_int_equal(worker_cgroup_limit(&cgroups, 7, 24), 0);
 	assert_string_equal(get("unit/gdev-worker-7/memory.max"), "1024");
 	assert_string_equal(get("unit/gdev-worker-7/memory.swap.max"), "1024");
+	assert_int_equal(worker_cgroup_limit(&cgroups, 7, 48), 0); /* of a gdevd before */
+	assert_string_equal(get("unit/gdev-worker-7/memory.max"), "1024");
 	assert_false(worker_cgroup_ran_out(&cgroups, 7));
 	put("unit/gdev-worker-7/memory.events", "max 3\noom 1\noom_kill 1\n");
 	assert_true(worker_cgroup_ran_out(&cgroups, 7));

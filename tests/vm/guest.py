@@ -33,6 +33,20 @@ while read -r line; do eval "$line"; echo "DONE $?"; done
 """
 
 
+# For scripts: what a command prints, and its exit status, are said of its name.
+RUN = """run() { # NAME COMMAND...
+    name=$1; shift; echo "<<$name"; "$@" 2>&1; echo ">>$?"
+}
+"""
+
+
+def said(test, name):
+    """(exit status, output) of what the script that has printed test.output ran as `run NAME …`."""
+    match = re.search(rf"^<<{re.escape(name)}\n(.*?)^>>(\d+)$", test.output, re.M | re.S)
+    test.assertIsNotNone(match, f"{name} is not in what the guest said:\n{test.output[-3000:]}")
+    return int(match[2]), match[1]
+
+
 def archive(files):
     """An initramfs of {path: (mode, bytes, or a path here)}, in the format `newc` of cpio."""
     folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
@@ -104,12 +118,13 @@ class Server:
 
 
 class Guest:
-    """A machine that executes a script. start() it, and finish() it, or kill() it."""
+    """A machine that executes a script. start() it, and finish() it, or kill() it. system: an archive of what there is besides
+    `files`."""
 
-    def __init__(self, server, made_of, files, script, folder):
+    def __init__(self, server, made_of, files, script, folder, system=b""):
         self.log_path = Path(folder) / "console.log"
         initramfs = Path(folder) / "initramfs"
-        initramfs.write_bytes(archive({**files, "script": (0o644, script.encode())}))
+        initramfs.write_bytes(system + archive({**files, "script": (0o644, script.encode())}))
         self.command = [*parts.NICE, *made_of.qemu, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
                         "-nographic", "-no-reboot", "-nodefaults", "-chardev", "stdio,id=console,signal=off",
                         "-serial", "chardev:console",

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 
 import lab  # noqa: E402
 
-PACKAGES = ("qemu-system-x86", "linux-headers-cloud-amd64", "busybox-static", "kmod", "sparse")
+PACKAGES = ("qemu-system-x86", "linux-headers-cloud-amd64", "busybox-static", "kmod", "sparse", "mmdebstrap", "cpio")
 NICE = ("nice", "-n", "10")
 # What QEMU opens besides itself, from where its program finds it.
 QEMU_FILES = ("share/seabios/bios-256k.bin", "share/qemu/linuxboot_dma.bin", "share/qemu/kvmvapic.bin",

@@ -58,23 +58,13 @@ class Case(unittest.TestCase):
         finally:
             machine.kill()
 
-    def said(self, name):
-        """(exit status, output) of what the script ran as `run NAME …`."""
-        match = re.search(rf"^<<{re.escape(name)}\n(.*?)^>>(\d+)$", self.output, re.M | re.S)
-        self.assertIsNotNone(match, f"{name} is not in what the guest said:\n{self.output[-3000:]}")
-        return int(match[2]), match[1]
-
-
-RUN = """run() { # NAME COMMAND...
-    name=$1; shift; echo "<<$name"; "$@" 2>&1; echo ">>$?"
-}
-"""
+    said = guest.said
 
 
 class Programs(Case):
     files = {**{f"test_{name}": f"tests/cuda/test_{name}" for name in CUDA},
              **{name: f"examples/{name}" for name in EXAMPLES}, "counted": "tests/vm/counted"}
-    script = RUN + "export CMOCKA_MESSAGE_OUTPUT=TAP\n" + "\n".join(
+    script = guest.RUN + "export CMOCKA_MESSAGE_OUTPUT=TAP\n" + "\n".join(
         ["run status gdev status", "run counted /t/counted 2000 4", "run counted-again /t/counted 2000 4"]
         + [f"run example-{name} gdev run /t/{name}" for name in EXAMPLES]
         + [f"run cuda-{name} timeout 200 /t/test_{name}" for name in CUDA]) + "\n"
@@ -130,7 +120,7 @@ run after-hostile /t/hello
 
 class Deaths(Case):
     files = {"counted": "tests/vm/counted", "hostile": "tests/vm/hostile", "hello": "examples/hello"}
-    script = RUN + HOSTILE % 8 + """
+    script = guest.RUN + HOSTILE % 8 + """
 run together sh -c 'for i in 1 2 3 4 5 6; do /t/counted 300 2 & p="$p $!"; done; for i in $p; do wait $i || exit 1; done'
 run killed sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     /t/counted 100000 8 >/dev/null 2>&1 & p=$!; usleep $((100000 * (i % 6) + 50000)); kill -9 $p; wait $p; done; true'
@@ -201,7 +191,7 @@ class Debug(Case):
 
     debug = True
     files = Deaths.files
-    script = RUN + HOSTILE % 20 + """
+    script = guest.RUN + HOSTILE % 20 + """
 mount -t debugfs debug /sys/kernel/debug
 echo scan=off >/sys/kernel/debug/kmemleak
 run counted /t/counted 300 4
