@@ -557,6 +557,47 @@ class Machines(integ.Case):
             self.assertEqual(slots[1].request(QUERY, struct.pack("<IIQ", 1, 0, 0))[0], 0)
             machines[1].close()
 
+    def test_memory_is_oversubscribed(self):
+        """Two machines use more memory than the device has, and keep what is in it; the limit of one is changed while it runs"""
+        sizes, words = ("--memory", "64M", "--locked", "64M", "--sessions", "2"), {}
+        with guest.Server(self.gdevd, *sizes, name="first") as first, \
+                guest.Server(self.gdevd, "--vgpu", "train", *sizes, name="second") as second:
+            machines = [machine.Machine(server.socket) for server in (first, second)]
+
+            def allocate(one, size):
+                return one.request(ALLOC, struct.pack("<QQ", one.arena, size))[0]
+
+            def used():
+                return next(v for v in self.gdevd.status()["vgpus"] if v["vgpu"] == "train")["memory_used_bytes"]
+
+            def copy(number, one, direction):
+                for i in range(8):
+                    at, runs = one.arena + 64 * MIB * i, [(MIB + 4096 * i, 4096)]
+                    if direction == TO_DEVICE:
+                        words[number, i] = bytes([16 * number + i + 1]) * 4096
+                        one.machine.ram[MIB + 4096 * i:MIB + 4096 * (i + 1)] = words[number, i]
+                    self.assertEqual(one.ask(machine.COPY, address=at, size=4096, number=direction, runs=runs)[0], 0)
+                    self.assertEqual(one.machine.ram[MIB + 4096 * i:MIB + 4096 * (i + 1)], words[number, i])
+
+            slots = [one.slot(0) for one in machines]
+            for one, slot in zip(machines, slots):
+                self.assertEqual(one.control.ask(machine.RESET)[0], 0)
+                self.assertEqual(slot.open(), 0)
+            self.assertEqual(allocate(slots[0], 768 * MIB), 0)
+            copy(0, slots[0], TO_DEVICE)
+            self.assertEqual(allocate(slots[1], 512 * MIB), 0)
+            copy(1, slots[1], TO_DEVICE)
+            before = used()
+            self.assertLessEqual(before, 256 * MIB)
+            self.assertEqual(self.gdevd.run([self.gdevd.gdev, "vgpu", "set", "train", "--memory", "128M"])[0], 0)
+            self.wait_until(lambda: used() < before, "what is too much leaves")
+            for number in (0, 1):
+                machines[number].ram[MIB:MIB + 8 * 4096] = bytes(8 * 4096)
+                copy(number, slots[number], FROM_DEVICE)
+            self.assertGreaterEqual(self.gdevd.status()["devices"][0]["swap_used_bytes"], 256 * MIB)
+            for one in machines:
+                one.close()
+
 
 class Hostile(Case):
     def test_bad_requests(self):
