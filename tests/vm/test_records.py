@@ -101,6 +101,18 @@ class Keys(test_proxy.Case):
         self.assertEqual(self.get(other, 1, 0o600), (0, closed))
         self.assertEqual(self.control(owner, closed, 99)[0], -errno.EINVAL)
 
+    def test_reading_alone(self):
+        """Memory that is attached for reading is read, and not written by a copy either"""
+        owner, other = self.open(0, 7), self.open(1, 8)
+        number = self.get(owner, 1, CREATE | 0o644 | TRUST_READERS)[1]
+        self.assertEqual((self.attach(owner, number), self.attach(other, number, READ_ONLY)), (0, 0))
+        self.assertTrue(self.copy(owner, TO_DEVICE, MIB, b"words"))
+        for _ in range(20):  # by the worker, and by the proxy itself when it has the memory mapped
+            self.assertTrue(self.copy(other, FROM_DEVICE, MIB, b"words"))
+        self.assertFalse(self.copy(other, TO_DEVICE, MIB, b"other"))
+        self.machine.ram[MIB:MIB + 5] = b"-----"
+        self.assertTrue(self.copy(owner, FROM_DEVICE, MIB, b"words"))
+
     def test_keys_of_the_host(self):
         """A guest finds no segment of the host's programs, by no key and no id, and they none of its"""
         program = self.gdevd.popen([self.gdevd.gdev, "run", integ.PROGRAMS / "sharing"], stdin=subprocess.PIPE,
