@@ -13,6 +13,7 @@
 
 #define REPETITIONS 9
 #define SIDE 2048 /* elements; of floats: 16 MiB */
+#define COPY_BYTES (SIDE * SIDE * 4ul)
 #define LINEAR (1u << 24)
 #define BLOCKS 4096
 #define THREADS 256
@@ -112,39 +113,66 @@ static void time_fetches(CUfunction kernel, CUtexObject texture, CUdeviceptr to,
 	report(metric, &samples, "1/ns");
 }
 
-static void speed(void)
+static void time_copies(const char *metric, const CUDA_MEMCPY2D *copy)
 {
 	static struct samples samples;
+
+	for (int i = 0; i <= REPETITIONS; i++) {
+		uint64_t start = bench_now_ns();
+		must(cuMemcpy2D(copy), "copy");
+		must(cuCtxSynchronize(), "wait");
+		if (i)
+			samples_add(&samples, COPY_BYTES / (double)(bench_now_ns() - start));
+	}
+	report(metric, &samples, "GB/s");
+}
+
+/* From page-locked memory of the library's, and from memory of the program's that was registered, whose pages are small: to
+ * the array, and to memory at the same pitch. */
+static void copies(CUarray array, CUdeviceptr memory)
+{
+	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcPitch = SIDE * 4,
+		.dstArray = array,
+		.dstDevice = memory,
+		.dstPitch = SIDE * 8,
+		.WidthInBytes = SIDE * 4,
+		.Height = SIDE};
+	void *locked, *registered = aligned_alloc(4096, COPY_BYTES);
+
+	must(cuMemAllocHost(&locked, COPY_BYTES), "allocate page-locked memory");
+	if (registered)
+		memset(registered, 0, COPY_BYTES);
+	memset(locked, 0, COPY_BYTES);
+	must(cuMemHostRegister(registered, COPY_BYTES, 0), "register memory");
+	for (int i = 0; i < 2; i++) {
+		copy.srcHost = i ? registered : locked;
+		copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+		time_copies(
+			i ? "texture.copy_registered_to_array" : "texture.copy_to_array", &copy);
+		copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+		time_copies(i ? "texture.copy_registered_to_rows" : "texture.copy_to_rows", &copy);
+	}
+	must(cuMemHostUnregister(registered), "unregister memory");
+	must(cuMemFreeHost(locked), "free page-locked memory");
+	free(registered);
+}
+
+static void speed(void)
+{
 	CUmodule module = begin();
 	CUDA_ARRAY_DESCRIPTOR shape = {SIDE, SIDE, CU_AD_FORMAT_FLOAT, 1};
 	CUDA_RESOURCE_DESC array = {.resType = CU_RESOURCE_TYPE_ARRAY},
 			   memory = {.resType = CU_RESOURCE_TYPE_LINEAR};
 	CUDA_TEXTURE_DESC sampling = {.filterMode = CU_TR_FILTER_MODE_LINEAR}, plain = {0};
-	CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-		.srcPitch = SIDE * 4,
-		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
-		.WidthInBytes = SIDE * 4,
-		.Height = SIDE};
 	CUtexObject filtered, linear;
 	CUdeviceptr to;
-	void *host;
 
-	must(cuMemAllocHost(&host, SIDE * SIDE * 4), "allocate page-locked memory");
-	memset(host, 0, SIDE * SIDE * 4);
 	must(cuMemAlloc(&to, BLOCKS * THREADS * 4), "allocate");
 	must(cuMemAlloc(&memory.res.linear.devPtr, LINEAR * 4ul), "allocate");
 	must(cuMemsetD32(memory.res.linear.devPtr, 0, LINEAR), "fill");
 	must(cuArrayCreate(&array.res.array.hArray, &shape), "make an array");
-	copy.srcHost = host;
-	copy.dstArray = array.res.array.hArray;
-	for (int i = 0; i <= REPETITIONS; i++) {
-		uint64_t start = bench_now_ns();
-		must(cuMemcpy2D(&copy), "copy to the array");
-		must(cuCtxSynchronize(), "wait");
-		if (i)
-			samples_add(&samples, SIDE * SIDE * 4 / (double)(bench_now_ns() - start));
-	}
-	report("texture.copy_to_array", &samples, "GB/s");
+	copies(array.res.array.hArray, memory.res.linear.devPtr);
 	memory.res.linear.format = CU_AD_FORMAT_FLOAT;
 	memory.res.linear.numChannels = 1;
 	memory.res.linear.sizeInBytes = LINEAR * 4ul;
