@@ -263,16 +263,12 @@ static int check_push(struct gdev_channel *channel, const struct gdev_datablock 
 	return 0;
 }
 
-/* `give` not NULL: the caller's reference goes with the datablock before anything is invoked; *give: it has. */
-static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns,
-	bool *give)
+static int push_here(struct gdev_channel *channel, struct gdev_datablock *block,
+	uint64_t deadline_ns, bool *give)
 {
 	struct gdev_graph *graph = channel->graph;
-	int error;
+	int error = graph_enter(graph);
 
-	if (graph->remote)
-		return remote_push(channel, block, deadline_ns);
-	error = graph_enter(graph);
 	if (error)
 		return error;
 	error = check_push(channel, block);
@@ -289,6 +285,18 @@ static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint
 		error = graph->error;
 	}
 	graph_leave(graph);
+	return error;
+}
+
+/* `give` not NULL: the caller's reference goes with the datablock before anything is invoked; *give: it has. */
+static int push(struct gdev_channel *channel, struct gdev_datablock *block, uint64_t deadline_ns,
+	bool *give)
+{
+	uint64_t began_ns = span_begin();
+	int error = channel->graph->remote ? remote_push(channel, block, deadline_ns)
+					   : push_here(channel, block, deadline_ns, give);
+
+	span_end(began_ns, "push", channel->name, error);
 	return error;
 }
 
@@ -468,7 +476,7 @@ static int complete(struct gdev_graph *graph, struct gdev_datablock *block, uint
 		       : wait_until_complete(graph, block, deadline_ns);
 }
 
-static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct reader *reader,
+static int pull_here(struct gdev_channel *channel, uint64_t deadline_ns, struct reader *reader,
 	struct gdev_datablock **pulled)
 {
 	struct gdev_graph *graph = channel->graph;
@@ -502,12 +510,22 @@ static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct reade
 	return error;
 }
 
+static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct reader *reader,
+	struct gdev_datablock **pulled)
+{
+	uint64_t began_ns = span_begin();
+	int error = channel->graph->remote ? remote_pull(channel, reader->data, deadline_ns, pulled)
+					   : pull_here(channel, deadline_ns, reader, pulled);
+
+	span_end(began_ns, "pull", channel->name, error);
+	return error;
+}
+
 int gdev_pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **block)
 {
 	struct reader nowhere = {0};
 
-	return channel->graph->remote ? remote_pull(channel, false, deadline_ns, block)
-				      : pull(channel, deadline_ns, &nowhere, block);
+	return pull(channel, deadline_ns, &nowhere, block);
 }
 
 int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uint64_t deadline_ns,
@@ -515,8 +533,7 @@ int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uin
 {
 	struct reader reader = {.data = data, .room = room};
 	struct gdev_datablock *block;
-	int error = channel->graph->remote ? remote_pull(channel, true, deadline_ns, &block)
-					   : pull(channel, deadline_ns, &reader, &block);
+	int error = pull(channel, deadline_ns, &reader, &block);
 
 	if (error)
 		return error;

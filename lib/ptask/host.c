@@ -143,13 +143,16 @@ static int call(struct gdev_ptask *ptask)
 	autofree struct gdev_view *views =
 		calloc(ptask->input_count + ptask->output_count + 1, sizeof *views);
 	struct gdev_view *outputs = views + ptask->input_count;
+	uint64_t began_ns;
 	int result;
 
 	if (!views)
 		return -ENOMEM;
 	result = prepare_call(ptask, views, outputs);
+	began_ns = span_begin();
 	if (!result)
 		result = ptask->callback(ptask->argument, views, outputs);
+	span_end(began_ns, "ptask", ptask->name, min_of(result, 0));
 	return result ? result : take_outputs(ptask, outputs);
 }
 

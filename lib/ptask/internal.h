@@ -405,6 +405,17 @@ struct feed;
 bool feeds_serve(struct gdev_graph *graph);
 void feed_free(struct feed *feed);
 
+/* ---- the timeline of `gdev trace` (spans.c) ---- */
+
+/* Of what the calling thread does from here on, until span_end(); 0: nobody traces. */
+static inline uint64_t span_begin(void)
+{
+	return gdev_traced() ? gdev_trace_begin() : 0;
+}
+
+/* `what` is a literal. */
+void span_end(uint64_t begin_ns, const char *what, const char *name, int status);
+
 /* ---- graphs that other processes open ----
  *
  * publish.c: the name, at gdevd, and who comes. members.c: the processes that have come; requests.c: what they ask; look.c: what

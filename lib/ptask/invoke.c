@@ -234,6 +234,7 @@ static int invoke(struct gdev_ptask *ptask, unsigned lane)
 		.params = ptask->params,
 		.param_bytes = ptask->info->param_bytes,
 	};
+	uint64_t began_ns = span_begin();
 	struct gdev_port *port;
 	bool empty;
 	int error = 0;
@@ -247,8 +248,11 @@ static int invoke(struct gdev_ptask *ptask, unsigned lane)
 			error = make_output(ptask, port, lane);
 	if (!error)
 		error = infer_geometry(ptask, &launch, &empty);
+	if (began_ns)
+		gdev_trace_begin(); /* the arrow leads to the kernel, and not to a copy before it */
 	if (!error && !empty)
 		error = gdev_launch_async(ptask->graph->lanes[lane].stream, &launch);
+	span_end(began_ns, "ptask", ptask->name, error);
 	if (error)
 		return error;
 	ptask->last = lane_end(ptask->graph, lane);

@@ -90,6 +90,19 @@ class Trace(integ.Case):
         self.assertEqual(found.whole["otherData"]["lost_events"], 0)
         self.assertEqual(found.whole["otherData"]["damaged_events"], 0)
 
+    def test_dataflow_graph(self):
+        """Each invocation of a ptask is there by the ptask's name, with an arrow to its kernel; so are callbacks, pushes and pulls"""
+        frames = 12
+        found = self.trace(self.gdevd.example("ptask-gesture"), f"--frames={frames}", "--width=80", "--height=60")
+        kernels = {"xform_0": "xform", "xform_1": "xform", "filter": "filter"}
+        for ptask in *kernels, "hidinput":
+            self.assertEqual(len(found.slices("call", f"ptask {ptask}")), frames, ptask)
+        for ptask, kernel in kernels.items():
+            self.assertEqual(found.arrows().count((f"ptask {ptask}", kernel)), frames, ptask)
+        self.assertEqual(len(found.slices("kernel", "filter")), frames)
+        self.assertTrue(found.slices("call", "push channel"))
+        self.assertTrue(found.slices("call", "pull channel"))
+
     def test_children(self):
         """All that a command starts is in its trace, and what others do is not"""
         other = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("loop"), "2000"],
