@@ -62,6 +62,24 @@ class Examples(unittest.TestCase):
                 [self.gdevd.gdev, "run", self.gdevd.example(f"ptask-{command[0]}"), *command[1:]])
             self.assertEqual(code, 0, f"{command}: {out}{err}")
 
+    def test_ptask_steadily(self):
+        """A graph that nobody competes with goes on without gdevd"""
+        def wakeups():
+            with open(f"/proc/{self.gdevd.process.pid}/status") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith("voluntary"))
+
+        graph = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("ptask-matrices"), "--rates", "rectangle", "madd", "64",
+                                  "6", "6"], stdin=-1, stdout=-1, text=True)
+        for seconds in (1, 3):  # the first time code is loaded, and memory is taken
+            before = wakeups()
+            graph.stdin.write(f"{seconds}\n")
+            graph.stdin.flush()
+            invocations = float(graph.stdout.readline()) * seconds
+        self.assertLess(wakeups() - before, invocations / 20)
+        graph.stdin.close()
+        self.assertEqual(graph.wait(60), 0)
+        graph.stdout.close()
+
     def test_dataflow(self):
         """dataflow computes what the CPU computes: by hand, in processes, and with shared memory"""
         graphs = [("hand", shape, task) for shape in ("tree", "rectangle")

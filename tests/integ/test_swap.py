@@ -67,6 +67,12 @@ class Small(integ.Case):
         """one program's objects and kernels exceed the device's memory and all is right"""
         self.finish(self.start(3, 48, 3))
 
+    def test_dataflow_graph(self):
+        """the datablocks of a graph exceed the device's memory three times and all is right"""
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", self.gdevd.example("ptask-matrices"), "--repeat=2",
+                                         "tree", "madd", "1536", "16", "0"])
+        self.assertEqual(code, 0, out + err)
+
     def test_one_object(self):
         """a kernel works on an object one and a half times as large as the device"""
         self.finish(self.start(1, 144, 2))
