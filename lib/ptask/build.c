@@ -170,6 +170,19 @@ int gdev_ptask_open_host(struct gdev_graph *graph, const char *name, gdev_callba
 
 /* ---- parameters ---- */
 
+/* What has the parameter. */
+static const char *holder_of(const struct gdev_ptask *ptask, const struct gdev_param *parameter)
+{
+	const struct gdev_port *port;
+
+	for (unsigned side = 0; side < 2; side++)
+		list_for_each (port, side ? &ptask->outputs : &ptask->inputs, link)
+			if ((port->parameter.size && port->parameter.offset == parameter->offset) ||
+				(port->count.size && port->count.offset == parameter->offset))
+				return port->name;
+	return "an argument";
+}
+
 /* Takes the parameter for somebody, who needs one of `bytes`. */
 static int bind_parameter(struct gdev_ptask *ptask, const char *who, unsigned index, uint64_t bytes,
 	struct gdev_param *parameter)
@@ -184,8 +197,9 @@ static int bind_parameter(struct gdev_ptask *ptask, const char *who, unsigned in
 			"ptask %s, %s: the function has %u parameters, no %u", ptask->name, who,
 			ptask->info->param_count, index);
 	if (ptask->bound[index])
-		return graph_complain(graph, -EEXIST, "ptask %s, %s: parameter %u is bound already",
-			ptask->name, who, index);
+		return graph_complain(graph, -EEXIST,
+			"ptask %s, %s: parameter %u is bound already, to %s", ptask->name, who,
+			index, holder_of(ptask, &ptask->info->params[index]));
 	*parameter = ptask->info->params[index];
 	if (parameter->size != bytes)
 		return graph_complain(graph, -EINVAL,

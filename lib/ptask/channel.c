@@ -56,6 +56,24 @@ static int complain(struct gdev_graph *graph, int error, const struct gdev_port 
 		end_name(from), end_ptask(to), end_name(to), what);
 }
 
+static int complain_of_other(struct gdev_graph *graph, const struct gdev_port *from,
+	const struct gdev_port *to, const struct gdev_port *other)
+{
+	return graph_complain(graph, -EEXIST,
+		"channel from %s.%s to %s.%s: the input has a channel already, from %s.%s",
+		end_ptask(from), end_name(from), end_ptask(to), end_name(to), end_ptask(other),
+		end_name(other));
+}
+
+static int complain_of_templates(
+	struct gdev_graph *graph, const struct gdev_port *from, const struct gdev_port *to)
+{
+	return graph_complain(graph, -EPROTOTYPE,
+		"channel from %s.%s to %s.%s: the template of one is %s, and of the other %s",
+		end_ptask(from), end_name(from), end_ptask(to), end_name(to), from->tmpl->name,
+		to->tmpl->name);
+}
+
 static int check_ends(struct gdev_graph *graph, struct gdev_port *from, struct gdev_port *to,
 	const struct gdev_template *tmpl)
 {
@@ -67,7 +85,7 @@ static int check_ends(struct gdev_graph *graph, struct gdev_port *from, struct g
 	if ((from && from->kind != GDEV_PORT_OUTPUT) || (to && to->kind == GDEV_PORT_OUTPUT))
 		return complain(graph, -EINVAL, from, to, "it goes from an output to an input");
 	if (to && to->channel)
-		return complain(graph, -EEXIST, from, to, "the input has a channel already");
+		return complain_of_other(graph, from, to, to->channel->from);
 	if (from && !template_fits(from->tmpl, tmpl))
 		return complain(
 			graph, -EPROTOTYPE, from, to, "its template is not that of the output");
@@ -75,7 +93,7 @@ static int check_ends(struct gdev_graph *graph, struct gdev_port *from, struct g
 		return complain(
 			graph, -EPROTOTYPE, from, to, "its template is not that of the input");
 	if (from && to && !template_fits(from->tmpl, to->tmpl))
-		return complain(graph, -EPROTOTYPE, from, to, "the templates of both ends differ");
+		return complain_of_templates(graph, from, to);
 	if (!from && !tmpl && !to->tmpl)
 		return complain(
 			graph, -EINVAL, from, to, "neither it nor the input has a template");

@@ -80,7 +80,7 @@ static void test_ports(void **state)
 
 #define O(...) ((struct gdev_port_options){.name = "p", __VA_ARGS__})
 	refused_port(f, scale, O(.parameter = 1), -EEXIST,
-		"ptask scale, p: parameter 1 is bound already");
+		"ptask scale, p: parameter 1 is bound already, to input");
 	refused_port(f, scale, O(.parameter = 9), -EINVAL, "no 9");
 	refused_port(f, scale, O(.parameter = 2), -EINVAL, "4 bytes, and not 8");
 	refused_port(f, scale, O(.kind = 5), -EINVAL, "kind");
@@ -138,14 +138,15 @@ static void test_channels(void **state)
 	refused(f, open_channel(f, a.out, b.out, NULL), -EINVAL, "from an output to an input");
 	refused(f, open_channel(f, a.out, alien.in, NULL), -EINVAL, "another graph");
 	refused(f, open_channel(f, a.out, in, NULL), -EPROTOTYPE,
-		"from scale.output to increment.input");
+		"from scale.output to increment.input: the template of one is");
 	refused(f, open_channel(f, NULL, in, f->ints), -EPROTOTYPE,
 		"from -.the program to increment.input");
 	refused(f, open_channel(f, a.out, NULL, f->one), -EPROTOTYPE,
 		"from scale.output to -.the program");
 	refused(f, open_channel(f, NULL, input(any, NULL, 0), NULL), -EINVAL, "neither");
 	channel(f, a.out, b.in);
-	refused(f, open_channel(f, NULL, b.in, NULL), -EEXIST, "has a channel already");
+	refused(f, open_channel(f, NULL, b.in, NULL), -EEXIST,
+		"to scale.input: the input has a channel already, from scale.output");
 	refused(f, open_channel(f, a.out, a.in, NULL), -ELOOP, "from scale.output to scale.input");
 	channel(f, b.out, c.in);
 	refused(f, open_channel(f, c.out, a.in, NULL), -ELOOP, "cycle");
