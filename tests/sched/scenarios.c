@@ -16,6 +16,7 @@
 #define VARIED(us_, pause_) SYNC(us_, pause_), .varied = true
 #define BATCH(n, us_, pause_) .kernels = {.us = (us_)}, .batch = (n), .pause_us = (pause_)
 
+#define VARIED_BATCH(n, us_, pause_) BATCH(n, us_, pause_), .varied = true
 #define BURSTS(us_, on_, off_) .kernels = {.us = (us_)}, .on_ms = (on_), .off_ms = (off_)
 
 #define HARDWARE .switch_us = 140, .message_us = 15, .quantum_ms = 5, .turns = true
@@ -153,6 +154,9 @@ static const struct sim_scenario scenarios[] = {
 	},
 	PRIORITIES("priorities", HARDWARE, RANDOM(300)),
 	PRIORITIES("priorities-sync", HARDWARE, SYNC(200, 10)),
+	/* Turns end when they have nothing to do for a moment: rounds of 0.9 and 0.3 ms, as those of a graph. */
+	PRIORITIES("priorities-rounds", HARDWARE, BATCH(108, 8, 200)),
+	PRIORITIES("priorities-varied", HARDWARE, VARIED_BATCH(36, 8, 100)),
 	PRIORITIES("software-priorities", SOFTWARE, STREAM(70)),
 	{
 		.name = "nice",

@@ -184,8 +184,8 @@ static void interactive_guests_go_first_and_batch_guests_have_long_turns(void **
 
 static void effective_priority_gives_in_proportion_whatever_a_turn_is(void **state)
 {
-	static const char *const scenarios[] = {
-		"priorities", "priorities-sync", "software-priorities"};
+	static const char *const scenarios[] = {"priorities", "priorities-sync",
+		"priorities-rounds", "priorities-varied", "software-priorities"};
 
 	for (unsigned i = 0; i < COUNT(scenarios); i++) {
 		struct sim_result result = run(scenarios[i], "effective");
