@@ -322,9 +322,10 @@ static void kernels_of_compilers_do_the_same(void **state)
 static void kernels_of_examples_do_the_same(void **state)
 {
 	static const char *const paths[] = {EXAMPLES "/mmul.ptx", EXAMPLES "/bfs.ptx",
-		EXAMPLES "/lud.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad2.ptx", NULL};
+		EXAMPLES "/lud.ptx", EXAMPLES "/nw.ptx", EXAMPLES "/srad2.ptx",
+		EXAMPLES "/../bench/cpu/scan.ptx", EXAMPLES "/../bench/cpu/radix.ptx", NULL};
 
-	compare_files(paths, 4);
+	compare_files(paths, 6);
 }
 
 /* ---- random kernels ---- */
