@@ -77,6 +77,11 @@ static __device__ __forceinline__ int atomicAdd(int *address, int value)
 	return __nvvm_atom_add_gen_i(address, value);
 }
 
+static __device__ __forceinline__ unsigned atomicAdd(unsigned *address, unsigned value)
+{
+	return (unsigned)atomicAdd((int *)address, (int)value);
+}
+
 static __device__ __forceinline__ int atomicMin(int *address, int value)
 {
 	return __nvvm_atom_min_gen_i(address, value);

@@ -28,22 +28,31 @@ class Compilers(unittest.TestCase):
     def setUp(self):
         self.output = Path(self.enterContext(tempfile.TemporaryDirectory())) / "kernels.ptx"
 
+    def from_guide(self):
+        """The kernel at the beginning of docs/gloop.md."""
+        path = self.output.with_name("sum.cu")
+        path.write_text((lab.ROOT / "docs" / "gloop.md").read_text().partition("```c++\n")[2].partition("```")[0])
+        return path
+
     def compile(self, *command):
         done = subprocess.run([*map(str, command), "-o", self.output], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
 
     def test_clang(self):
-        """clang compiles each for sm_75 to sm_90"""
+        """clang compiles each for sm_75 to sm_90, and the guide's"""
         clang = shutil.which("clang-19") or shutil.which("clang")
         for path in FILES:
             for architecture in ARCHITECTURES if path == KERNELS else ("90",):
                 self.compile(clang, *CLANG, f"--cuda-gpu-arch=sm_{architecture}", "--cuda-feature=+ptx78", "-O3", *INCLUDES, path)
+        self.compile(clang, *CLANG, "--cuda-gpu-arch=sm_75", "--cuda-feature=+ptx63", "-include", "common/device.h", *INCLUDES,
+                     self.from_guide())
 
     @unittest.skipUnless(NVCC, "there is no nvcc")
     def test_nvcc(self):
-        """nvcc compiles each"""
+        """nvcc compiles each, and the guide's"""
         for path in FILES:
             self.compile(NVCC, "-ptx", "-O3", "-arch=compute_75", *INCLUDES, path)
+        self.compile(NVCC, "-ptx", "-arch=compute_75", *INCLUDES, self.from_guide())
 
     @unittest.skipUnless(PTXAS, "there is no ptxas")
     def test_machine_code(self):
