@@ -136,16 +136,20 @@ class Keys(test_proxy.Case):
         slot = self.open(0, 7)
         self.assertEqual(self.get(slot, 77)[0], 0)
         self.assertEqual(self.get(slot, 0)[0], 0)
-        for index in range(1, 4):
-            before = set(self.proxies())
-            other = self.open(index, 7)
-            for line in range(20):
-                other.record(GET, line, shm(0, size=MIB, flags=CREATE | 0o600))
-            for pid in set(self.proxies()) - before:
-                os.kill(pid, signal.SIGKILL)
-            machine.wait_until(lambda: other.state() == DEAD, "a dead session")
-            other.close()
-        self.wait_until(lambda: len(self.segments()) >= 2, "what the first has made")
+        known, there = self.proxies(), 2
+        other = self.open(1, 7)
+        proxy, = set(self.proxies()) - set(known)
+        for line in range(20):
+            other.record(GET, line, shm(0, size=MIB, flags=CREATE | 0o600))
+        machine.wait_until(lambda: other.memory.get(other.segment + machine.RING_HEAD) == other.tail, "a worker that has them all")
+        os.kill(proxy, signal.SIGSTOP)
+        self.wait_until(lambda: len(self.segments()) == there + 20, "segments that are made")
+        there += sum(other.completed(line) > 0 for line in range(20))  # whose ids somebody may know
+        os.kill(proxy, signal.SIGKILL)
+        machine.wait_until(lambda: other.state() == DEAD, "a dead session")
+        other.close()
+        # One may have been noted, and not been shown yet.
+        self.wait_until(lambda: there <= len(self.segments()) <= there + 1, "no segment is left that nobody knows")
         self.machine.close()
         self.wait_until(lambda: not self.segments(), "no segment is left")
         self.connect()
