@@ -43,6 +43,9 @@ VENDOR_LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcud
 TABLE1 = [("loop", 4), ("madd", 1024), ("mmul", 1024), ("cpy", 256), ("pincpy", 256), ("bp", 65536),
           ("bfs", 1000000), ("hw", 24), ("hs", 1024), ("lud", 1024), ("nn", 1000000), ("nw", 2048),
           ("srad", 1024), ("srad2", 1024)]
+# Of examples/gloop, with event loops and without.
+GLOOP = [("throttle", 1000), ("grep", 100), ("copy", 16), ("images", 403), ("server", 20), ("echo", 70), ("mmul", 512),
+         ("nw", 512), ("bfs", 100000)]
 
 
 # Of examples/pytorch: one of each kind, so that all fit into a minute.
@@ -105,10 +108,10 @@ def program(sides, part):
     return [sides.gdevd.build / "bench" / "bench_hardware", part]
 
 
-def check_examples(sides):
+def check_examples(sides, every=TABLE1):
     """Every example verifies its result: (passed, failed)."""
     failed = 0
-    for name, size in TABLE1:
+    for name, size in every:
         try:
             out = sides.run("gdev", [sides.gdevd.example(name), size])
             good = "verified" in out
@@ -117,7 +120,7 @@ def check_examples(sides):
             good, text = False, str(error)
         failed += not good
         print(f"  {'ok  ' if good else 'FAIL'} {text}", flush=True)
-    return len(TABLE1) - failed, failed
+    return len(every) - failed, failed
 
 
 class Tap:
@@ -428,8 +431,10 @@ def check_programs(sides):
 def check_gloop(sides):
     """Kernels with event loops; what they read comes by copy engines here."""
     folder = sides.gdevd.build / "tests" / "gloop"
-    return add(Tap(*run_test(sides, sides.command("gdev", [folder / name]), 300)).say(f"gloop {name}")
-               for name in ("test_gloop", "test_requests"))
+    examples = [(f"gloop-{name}{way}", size) for name, size in GLOOP for way in ("", "-plain")]
+    return add([*(Tap(*run_test(sides, sides.command("gdev", [folder / name]), 300)).say(f"gloop {name}")
+                  for name in ("test_gloop", "test_requests")),
+                check_examples(sides, [*examples, ("gloop-grep-polling", 100)])])
 
 
 def check_tests(sides):
