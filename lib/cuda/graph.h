@@ -209,7 +209,7 @@ CUresult graph_assign_conditions(CUgraph graph, CUstream stream);
 /* ---- launching (graph_run.c) ---- */
 
 bool home_is_alive(const struct home *home);
-CUresult lane_open(struct own_lane *lane, const struct home *home, int priority);
+CUresult lane_open(struct own_lane *lane, const struct home *home, CUstream like);
 
 /* Brings an executable graph's nodes into an order, and to lanes. CUDA_ERROR_INVALID_VALUE: there is a circle. */
 CUresult graph_order(CUgraph graph);

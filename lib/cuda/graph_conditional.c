@@ -302,6 +302,6 @@ static void run_node(void *argument)
 
 CUresult node_run_conditional(CUgraphNode node, CUstream stream)
 {
-	TRY(lane_open(&node->conditional.lane, &node->home, stream->priority));
+	TRY(lane_open(&node->conditional.lane, &node->home, stream));
 	return stream_call(stream, run_node, node);
 }

@@ -181,9 +181,12 @@ void graph_close_lanes(CUgraph graph)
 			close_lane(&node->conditional.lane);
 }
 
-CUresult lane_open(struct own_lane *lane, const struct home *home, int priority)
+CUresult lane_open(struct own_lane *lane, const struct home *home, CUstream like)
 {
-	if (!same_home(&lane->home, home) || !home_is_alive(home))
+	CUgreenCtx green = like->context == home->context ? like->green : NULL;
+
+	if (!same_home(&lane->home, home) || !home_is_alive(home) ||
+		(lane->stream && lane->stream->green != green))
 		close_lane(lane);
 	if (lane->stream)
 		return CUDA_SUCCESS;
@@ -191,7 +194,7 @@ CUresult lane_open(struct own_lane *lane, const struct home *home, int priority)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"a context in which nodes of the graph work is gone");
 	TRY(stream_create(
-		home->context, NULL, CU_STREAM_NON_BLOCKING, priority, true, &lane->stream));
+		home->context, green, CU_STREAM_NON_BLOCKING, like->priority, true, &lane->stream));
 	lane->home = *home;
 	return CUDA_SUCCESS;
 }
@@ -216,7 +219,7 @@ static CUresult open_lanes(CUgraph graph, CUstream stream, struct run *run)
 			run->base = i;
 			continue;
 		}
-		TRY(lane_open(&graph->own[i], home, stream->priority));
+		TRY(lane_open(&graph->own[i], home, stream));
 		run->lanes[i] = graph->own[i].stream;
 	}
 	run->lanes[run->base] = stream;

@@ -315,6 +315,55 @@ static void what_was_recorded_runs_in_a_green_context(void **state)
 	assert_success(cuMemFree(words));
 }
 
+#define MANY (1u << 17) /* blocks, which all multiprocessors that may take part in */
+
+/* Where the kernels of a graph with a branch ran. */
+static void branches_run_on_the_part_of_the_launch(void **state)
+{
+	CUdeviceptr words = words_alloc(BIT_WORDS, 0);
+	uint32_t bits[BIT_WORDS];
+	CUdevResource parts[2];
+	CUstream stream, branch;
+	CUgraphExec exec;
+	CUgreenCtx green;
+	CUmodule module;
+	CUgraph graph;
+	CUevent event;
+
+	if (split_in_two(parts) < 2)
+		skip();
+	assert_success(cuModuleLoadData(&module, where_ptx));
+	assert_success(cuModuleGetFunction(&where, module, "where"));
+	green = green_of(&parts[1]);
+	stream = stream_in(green);
+	branch = stream_in(green);
+	assert_success(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	assert_success(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	assert_success(cuEventRecord(event, stream));
+	assert_success(cuStreamWaitEvent(branch, event, 0));
+	for (int i = 0; i < 2; i++)
+		assert_success(cuLaunchKernel(where, MANY, 1, 1, 32, 1, 1, 0, i ? branch : stream,
+			(void *[]){&words}, NULL));
+	assert_success(cuEventRecord(event, branch));
+	assert_success(cuStreamWaitEvent(stream, event, 0));
+	assert_success(cuStreamEndCapture(stream, &graph));
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	assert_success(cuCtxSynchronize());
+	assert_success(cuGraphLaunch(exec, stream));
+	assert_success(cuStreamSynchronize(stream));
+	assert_success(cuMemcpyDtoH(bits, words, sizeof bits));
+	assert_in_range(count_bits(bits), 1, parts[1].sm.smCount);
+	assert_success(cuGraphLaunch(exec, NULL)); /* and somewhere else the next time */
+	assert_success(cuStreamSynchronize(NULL));
+	assert_success(cuGraphExecDestroy(exec));
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuEventDestroy(event));
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuStreamDestroy(branch));
+	assert_success(cuGreenCtxDestroy(green));
+	assert_success(cuMemFree(words));
+}
+
 static void a_green_context_ends(void **state)
 {
 	CUdevResource parts[2];
@@ -362,6 +411,8 @@ int main(void)
 			green_contexts_wait_for_what_they_are_told_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			what_was_recorded_runs_in_a_green_context, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			branches_run_on_the_part_of_the_launch, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_green_context_ends, setup, teardown),
 	};
 
