@@ -34,6 +34,8 @@ __typeof__(cuMemcpy3DAsync_v2) cuMemcpy3DAsync_v2_ptsz;
 __typeof__(cuMemcpy3DPeerAsync) cuMemcpy3DPeerAsync_ptsz;
 __typeof__(cuMemcpyBatchAsync) cuMemcpyBatchAsync_ptsz;
 __typeof__(cuMemcpyBatchAsync_v2) cuMemcpyBatchAsync_v2_ptsz;
+__typeof__(cuMemcpy3DBatchAsync) cuMemcpy3DBatchAsync_ptsz;
+__typeof__(cuMemcpy3DBatchAsync_v2) cuMemcpy3DBatchAsync_v2_ptsz;
 __typeof__(cuMemsetD8_v2) cuMemsetD8_v2_ptds;
 __typeof__(cuMemsetD16_v2) cuMemsetD16_v2_ptds;
 __typeof__(cuMemsetD32_v2) cuMemsetD32_v2_ptds;
@@ -178,6 +180,11 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #define cuMemcpyBatchAsync GDEV_PTSZ(cuMemcpyBatchAsync_v2)
 #else
 #define cuMemcpyBatchAsync GDEV_PTSZ(cuMemcpyBatchAsync)
+#endif
+#if GDEV_CUDA_API_VERSION >= 13000
+#define cuMemcpy3DBatchAsync GDEV_PTSZ(cuMemcpy3DBatchAsync_v2)
+#else
+#define cuMemcpy3DBatchAsync GDEV_PTSZ(cuMemcpy3DBatchAsync)
 #endif
 #define cuMemsetD8 GDEV_PTDS(cuMemsetD8_v2)
 #define cuMemsetD16 GDEV_PTDS(cuMemsetD16_v2)

@@ -607,6 +607,11 @@ typedef enum CUmemcpySrcAccessOrder_enum {
 	CU_MEMCPY_SRC_ACCESS_ORDER_MAX = 0x7FFFFFFF,
 } CUmemcpySrcAccessOrder;
 
+typedef enum CUmemcpy3DOperandType_enum {
+	CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2,
+	CU_MEMCPY_OPERAND_TYPE_MAX = 0x7FFFFFFF,
+} CUmemcpy3DOperandType;
+
 typedef enum CUlogLevel_enum {
 	CU_LOG_LEVEL_ERROR = 0, CU_LOG_LEVEL_WARNING = 1,
 } CUlogLevel;

@@ -415,6 +415,18 @@ CUresult cuMemAllocFromPoolAsync_ptsz(
 	return cuMemAllocFromPoolAsync(dptr, bytesize, pool, own(hStream));
 }
 
+CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
+	unsigned long long flags, CUstream hStream)
+{
+	return cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, own(hStream));
+}
+
+CUresult cuMemcpy3DBatchAsync_v2_ptsz(
+	size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream)
+{
+	return cuMemcpy3DBatchAsync_v2(numOps, opList, flags, own(hStream));
+}
+
 CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
 	unsigned long long flags, CUstream hStream)

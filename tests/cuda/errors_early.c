@@ -104,6 +104,7 @@ static void of_memory(CUresult expected)
 				  alive.context, 0, alive.stream));
 	CRASHES(expected, cuMemcpy3DPeerAsync(NULL, alive.stream));
 	REFUSED(expected, cuMemcpyBatchAsync(NULL, NULL, NULL, 0, NULL, NULL, 0, alive.stream));
+	REFUSED(expected, cuMemcpy3DBatchAsync(0, NULL, 0, alive.stream));
 	REFUSED(expected, cuMemPrefetchBatchAsync(NULL, NULL, 0, NULL, NULL, 0, 0, alive.stream));
 	REFUSED(expected, cuMemDiscardBatchAsync(NULL, NULL, 0, 0, alive.stream));
 	REFUSED(expected,

@@ -210,6 +210,46 @@ static void of_pointers(void **state)
 	INVALID_VALUE(cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, gone.memory));
 }
 
+static void of_boxes_in_batches(void **state)
+{
+	CUmemcpy3DOperand memory = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER};
+	CUDA_MEMCPY3D_BATCH_OP good = {.extent = {4, 2, 1},
+				       .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM},
+			       bad;
+
+	memory.op.ptr.ptr = alive.memory;
+	good.src = good.dst = memory;
+	good.dst.op.ptr.ptr += 1024;
+	assert_success(cuMemcpy3DBatchAsync(1, &good, 0, alive.stream));
+	INVALID_VALUE(cuMemcpy3DBatchAsync(0, &good, 0, alive.stream));
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, NULL, 0, alive.stream));
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &good, 1, alive.stream));
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &good, 0, NULL));
+	INVALID_HANDLE(cuMemcpy3DBatchAsync(1, &good, 0, gone.stream));
+	bad = good;
+	bad.extent.depth = 0;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.src.type = (CUmemcpy3DOperandType)7;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.src.op.ptr.ptr = 0;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.src.op.ptr.rowLength = 3;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.dst.op.ptr.layerHeight = 1;
+	INVALID_VALUE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream));
+	bad = good;
+	bad.dst.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+	bad.dst.op.array.array = NULL;
+	OURS(INVALID_HANDLE(cuMemcpy3DBatchAsync(1, &bad, 0, alive.stream)));
+}
+
 /* Devices without concurrent managed access have none of these. */
 static void of_managed_batches(CUdeviceptr managed)
 {
@@ -349,6 +389,7 @@ int errors_of_memory(void)
 		ERRORS_TEST(of_streams_of_copies),
 		ERRORS_TEST(of_descriptions),
 		ERRORS_TEST(of_pointers),
+		ERRORS_TEST(of_boxes_in_batches),
 		ERRORS_TEST(of_managed_memory),
 		ERRORS_TEST(of_memory_between_processes),
 		ERRORS_TEST(of_shared_memory),

@@ -77,6 +77,46 @@ static CUDA_MEMCPY3D back(const CUDA_MEMCPY3D *copy, void *host)
 		.Depth = copy->Depth};
 }
 
+/* 5 x 3 x 2 elements from (2, 1, 1) on of an array of 9 x 6 x 4: from the middle of memory whose rows have 7 elements and
+ * whose layers 4 rows, and back into memory without gaps. */
+static void boxes_are_copied_in_a_batch(void **state)
+{
+	enum { X = 5, Y = 3, Z = 2, ROW = 7, ROWS = 4, ELEMENT = 8 };
+	CUarray array = array_of(9, 6, 4, CU_AD_FORMAT_FLOAT, 2, 0);
+	uint8_t *source = numbered(ROW * ROWS * Z * ELEMENT, 3), got[X * Y * Z * ELEMENT];
+	CUDA_MEMCPY3D_BATCH_OP copy = {
+		.extent = {X, Y, Z}, .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
+	CUmemcpy3DOperand box = {.type = CU_MEMCPY_OPERAND_TYPE_ARRAY};
+	CUmemcpy3DOperand memory = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER};
+	CUstream stream;
+
+	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	box.op.array.array = array;
+	box.op.array.offset = (CUoffset3D){2, 1, 1};
+	memory.op.ptr.ptr = (CUdeviceptr)source;
+	memory.op.ptr.rowLength = ROW;
+	memory.op.ptr.layerHeight = ROWS;
+	copy.dst = box;
+	copy.src = memory;
+	assert_success(cuMemcpy3DBatchAsync(1, &copy, 0, stream));
+	memory.op.ptr.ptr = (CUdeviceptr)got;
+	memory.op.ptr.rowLength = memory.op.ptr.layerHeight = 0;
+	copy.dst = memory;
+	copy.src = box;
+	copy.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+	assert_success(cuMemcpy3DBatchAsync(1, &copy, 0, stream));
+	assert_success(cuStreamSynchronize(stream));
+	for (size_t z = 0; z < Z; z++)
+		for (size_t y = 0; y < Y; y++)
+			assert_memory_equal(&got[(z * Y + y) * X * ELEMENT],
+				&source[(z * ROWS + y) * ROW * ELEMENT], X * ELEMENT);
+	copy.extent.width = 8; /* two columns are not there */
+	assert_result(cuMemcpy3DBatchAsync(1, &copy, 0, stream), CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuArrayDestroy(array));
+	free(source);
+}
+
 static const struct kind {
 	size_t width, height, depth;
 	CUarray_format format;
@@ -397,6 +437,7 @@ int main(void)
 		TEST(rows_are_copied_between_arrays_and_memory),
 		TEST(bytes_are_copied_in_the_order_of_elements),
 		TEST(rows_follow_each_other),
+		TEST(boxes_are_copied_in_a_batch),
 		TEST(graphs_copy_arrays),
 		TEST(levels_are_arrays),
 		TEST(a_context_ends_with_its_arrays),

@@ -25,6 +25,7 @@ enum { N = 256, BYTES = N * 4 };
 		(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, fixture_device}, 0, stream)
 #define BATCH(to, from, sizes, count, attributes, first, stream)                                   \
 	cuMemcpyBatchAsync(to, from, sizes, count, attributes, first, 1, stream)
+#define BATCH_3D(wanted, count, stream) cuMemcpy3DBatchAsync(count, wanted, 0, stream)
 #else
 #define CAPTURE_EDGES
 #define UPDATE_CAPTURE(stream, nodes, count)                                                       \
@@ -32,6 +33,7 @@ enum { N = 256, BYTES = N * 4 };
 #define PREFETCH(words, bytes, stream) cuMemPrefetchAsync(words, bytes, fixture_device, stream)
 #define BATCH(to, from, sizes, count, attributes, first, stream)                                   \
 	cuMemcpyBatchAsync(to, from, sizes, count, attributes, first, 1, NULL, stream)
+#define BATCH_3D(wanted, count, stream) cuMemcpy3DBatchAsync(count, wanted, NULL, 0, stream)
 #endif
 #if CUDA_VERSION >= 10010
 #define BEGIN_CAPTURE(stream) cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
@@ -215,6 +217,29 @@ static void copies_in_a_batch(void **state)
 		CUDA_ERROR_INVALID_VALUE);
 	assert_result(BATCH(NULL, froms, sizes, 2, &attributes, &first, another),
 		CUDA_ERROR_INVALID_VALUE);
+	assert_success(cuMemFree(to));
+	assert_success(cuMemFree(from));
+}
+
+/* A word's four bytes, two of them a copy: rows of two bytes, at a pitch of four. */
+static void boxes_in_a_batch(void **state)
+{
+	CUdeviceptr to = words_alloc(N, 0), from = words_alloc(N, 0x0b0b0a0a);
+	CUDA_MEMCPY3D_BATCH_OP wanted[2] = {{.extent = {2, N, 1}}, {.extent = {2, N, 1}}};
+
+	assert_success(cuCtxSynchronize());
+	for (int i = 0; i < 2; i++) {
+		wanted[i].srcAccessOrder = i ? CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+					     : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+		wanted[i].src.type = wanted[i].dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+		wanted[i].src.op.ptr.ptr = from + 2 * (unsigned)i;
+		wanted[i].dst.op.ptr.ptr = to + 2 * (unsigned)i;
+		wanted[i].src.op.ptr.rowLength = wanted[i].dst.op.ptr.rowLength = 4;
+	}
+	assert_success(BATCH_3D(&wanted[0], 1, another));
+	check(to, 0x0a0a);
+	assert_success(BATCH_3D(wanted, 2, another));
+	check(to, 0x0b0b0a0a);
 	assert_success(cuMemFree(to));
 	assert_success(cuMemFree(from));
 }
@@ -518,6 +543,7 @@ int main(void)
 		TEST(copies_that_wait),
 		TEST(copies_that_do_not_wait),
 		TEST(copies_in_a_batch),
+		TEST(boxes_in_a_batch),
 		TEST(launches_and_host_functions),
 		TEST(events),
 		TEST(what_streams_say),
