@@ -215,10 +215,12 @@ static int join(struct gdev_graph *graph)
 	if (!error)
 		error = map_regions(remote, message.regions, fds);
 	if (!error) {
-		remote->wake = steal_fd(&fds[JOIN_WAKE]);
-		remote->bell = steal_fd(&fds[JOIN_BELL]);
-		error = watch(remote, graph->descriptor);
+		remote->wake = bell_open(fds[JOIN_WAKE]);
+		remote->bell = bell_open(fds[JOIN_BELL]);
+		error = min_of(min_of(remote->wake, remote->bell), 0);
 	}
+	if (!error)
+		error = watch(remote, graph->descriptor);
 	for (size_t i = 0; i < count; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "base/fd.h"
@@ -29,7 +28,7 @@ static void ring(struct member *member)
 	if (waiting == member->rung)
 		return;
 	member->rung = waiting;
-	eventfd_write(member->bell, 1);
+	bell_ring(member->bell);
 }
 
 void member_notify(struct member *member)
@@ -187,7 +186,7 @@ static int map_memory(const char *name, uint64_t bytes, void **memory)
 	return fd;
 }
 
-/* The regions and the two eventfds: descriptors for the member, in this order; `ours` can only be read. */
+/* The regions and the two bells: descriptors for the member, in this order; `ours` can only be read. */
 enum { JOIN_WAKE = GRAPH_REGIONS, JOIN_BELL, JOIN_FDS };
 
 static int make_memory(struct member *member, int fds[JOIN_FDS])
@@ -211,9 +210,11 @@ static int make_memory(struct member *member, int fds[JOIN_FDS])
 	fds[GRAPH_REGION_OWNER] = fd_lend(written);
 	if (fds[GRAPH_REGION_OWNER] < 0)
 		return fds[GRAPH_REGION_OWNER];
-	fds[JOIN_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	fds[JOIN_BELL] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return fds[JOIN_WAKE] < 0 || fds[JOIN_BELL] < 0 ? -errno : pool_init(&member->pool, bytes);
+	member->wake.fd = bell_create(&fds[JOIN_WAKE]);
+	if (member->wake.fd < 0)
+		return member->wake.fd;
+	member->bell = bell_create(&fds[JOIN_BELL]);
+	return member->bell < 0 ? member->bell : pool_init(&member->pool, bytes);
 }
 
 static int join(struct member *member, struct graph_message *message, int fds[JOIN_FDS])
@@ -225,11 +226,6 @@ static int join(struct member *member, struct graph_message *message, int fds[JO
 	error = make_memory(member, fds);
 	if (error)
 		return error;
-	/* The member may spoil its copies of these as it likes. */
-	member->wake.fd = fcntl(fds[JOIN_WAKE], F_DUPFD_CLOEXEC, 0);
-	member->bell = fcntl(fds[JOIN_BELL], F_DUPFD_CLOEXEC, 0);
-	if (member->wake.fd < 0 || member->bell < 0)
-		return -errno;
 	member->joined = true;
 	for (uint32_t i = 0; i < GRAPH_REGIONS; i++)
 		message->regions[i] = (struct graph_region){i, 0, 0,

@@ -10,6 +10,7 @@
 #ifndef GDEV_LIB_PTASK_MEMBERS_H
 #define GDEV_LIB_PTASK_MEMBERS_H
 
+#include "lib/ptask/bell.h"
 #include "lib/ptask/internal.h"
 #include "lib/ptask/pool.h"
 #include "proto/graph.h"
@@ -79,7 +80,7 @@ struct member {
 	int proxy;      /* as of when it last pushed, or waited */
 	unsigned class; /* enum graph_class */
 	struct door socket, wake;
-	int bell; /* eventfd: tells it that something has changed */
+	int bell; /* tells it that something has changed (bell.h) */
 	bool left, joined;
 	bool stuck; /* it sent descriptors: its socket stays open, as closing could wait for these */
 	bool changed; /* something that it may wait for, in this turn */

@@ -38,7 +38,7 @@ void door_leave(struct publication *publication, struct door *door)
 	door->fd = -1;
 }
 
-/* The other side of an eventfd keeps it open, and so among those that are watched. */
+/* The other side may keep open what it is, and so among those that are watched. */
 void door_close(struct publication *publication, struct door *door)
 {
 	int fd = door->fd;
@@ -131,8 +131,6 @@ static void receive_members(struct gdev_graph *graph)
 
 static void enter(struct gdev_graph *graph, struct door *door)
 {
-	uint64_t count;
-
 	if (door->fd < 0)
 		return; /* by one before it */
 	switch (door->kind) {
@@ -146,8 +144,7 @@ static void enter(struct gdev_graph *graph, struct door *door)
 		member_heard(door->member);
 		break;
 	case DOOR_WAKE: /* what it asks is looked at anyway */
-		if (read(door->fd, &count, sizeof count) < 0 && errno != EAGAIN)
-			member_leave(door->member);
+		bell_heard(door->fd);
 		break;
 	}
 }

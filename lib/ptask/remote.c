@@ -211,7 +211,7 @@ static void ring(struct remote *remote)
 	if (asleep == remote->woken_for)
 		return;
 	remote->woken_for = asleep;
-	eventfd_write(remote->wake, 1);
+	bell_ring(remote->wake);
 }
 
 static void put_request(struct remote *remote, struct graph_request request)
@@ -282,11 +282,9 @@ static bool is_gone(const struct remote *remote)
 int remote_listen(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
-	eventfd_t count;
 
-	if (!eventfd_read(remote->bell, &count) && remote->polling)
-		eventfd_write(
-			remote->bell, 1); /* for the thread that polls, and perhaps still sleeps */
+	if (bell_heard(remote->bell) && remote->polling)
+		bell_ring(remote->bell); /* for the thread that polls, and perhaps still sleeps */
 	if (!listen_to_owner(graph))
 		return remote_error(graph);
 	if (is_gone(remote))
@@ -318,7 +316,6 @@ static int wait_for_thread(struct gdev_graph *graph, uint64_t deadline_ns)
 int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 {
 	struct remote *remote = graph->remote;
-	eventfd_t count;
 
 	if (remote_error(graph))
 		return graph->error;
@@ -334,7 +331,7 @@ int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 		poll_owner(remote, deadline_ns);
 		pthread_mutex_lock(&graph->lock);
 		remote->polling = false;
-		eventfd_read(remote->bell, &count);
+		bell_heard(remote->bell);
 		if (!remote_drain(graph) && !remote_error(graph) && is_gone(remote))
 			remote_lose(graph, -GDEV_E_SESSION_LOST);
 	}

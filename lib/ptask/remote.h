@@ -6,6 +6,7 @@
 #ifndef GDEV_LIB_PTASK_REMOTE_H
 #define GDEV_LIB_PTASK_REMOTE_H
 
+#include "lib/ptask/bell.h"
 #include "lib/ptask/internal.h"
 #include "lib/ptask/pool.h"
 #include "proto/graph.h"
@@ -14,7 +15,7 @@ struct remote {
 	struct bridge *
 		bridge; /* to a session of this process's (bridge.c); NULL: its part runs in the owner's */
 	pthread_mutex_t asking; /* before the graph's; one request on the socket at a time */
-	int socket, wake, bell; /* the eventfds: for the owner, for this process */
+	int socket, wake, bell; /* bells (bell.h): the owner's, and this process's */
 	int poll;               /* epoll: the graph's descriptor, the bell, the socket */
 	struct graph_segment *segment;
 	uint8_t *ours, *theirs; /* memory that this process writes, and that the owner writes */
