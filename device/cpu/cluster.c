@@ -87,6 +87,9 @@ int cpu_function_clusters(
 	*count = CLUSTER_MAX;
 	if (!launch->cluster[0])
 		return 0;
+	*count = 0;
+	if ((uint64_t)launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > CLUSTER_MAX)
+		return 0; /* libraries ask until there are none */
 	if (cpu_cluster_check(launch))
 		return -GDEV_E_INVALID_LAUNCH;
 	cpu_cluster_shape(launch, shape);

@@ -150,6 +150,12 @@ static void job_reset(
 	job->together = false;
 }
 
+void cpu_job_rows(
+	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t rows)
+{
+	job_reset(job, command, run, rows);
+}
+
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape)
 {
 	const struct device_launch *l = cpu_job_launched(job, command);

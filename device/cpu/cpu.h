@@ -337,6 +337,13 @@ void cpu_children_finish(struct cpu_job *job);
 void *cpu_child_prepare(const struct ptx_launch *launch, uint64_t address, const uint32_t grid[3],
 	const uint32_t block[3], uint32_t shared_bytes);
 uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_t stream);
+uint32_t cpu_device_call(
+	const struct ptx_launch *launch, uint32_t call, const uint64_t *arguments, void *memory);
+/* Whether the job is at a copy or a fill that a kernel asked for; makes a job of it. */
+bool cpu_child_moves(struct cpu_job *job, struct device_command *command);
+/* Rows of bytes, which may run in several threads. */
+void cpu_job_rows(
+	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t rows);
 
 /* ---- what compiled code calls (runtime.c) ---- */
 

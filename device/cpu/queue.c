@@ -202,8 +202,11 @@ static int launch_begin(struct device_queue *queue, struct task *task)
 	struct device_command *command = queue->first;
 	struct cpu_shape *shape;
 	const struct device_launch *launch = cpu_job_launched(&queue->job, command);
-	int error = cpu_launch_check(launch, queue->slot_count);
+	int error;
 
+	if (cpu_child_moves(&queue->job, command))
+		return 0;
+	error = cpu_launch_check(launch, queue->slot_count);
 	if (error)
 		return error;
 	shape = cpu_shape_get(launch->function, launch->block);

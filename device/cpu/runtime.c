@@ -322,6 +322,7 @@ const struct ptx_runtime cpu_runtime = {
 	.overflow = runtime_overflow,
 	.launch_prepare = cpu_child_prepare,
 	.launch = cpu_child_launch,
+	.device_call = cpu_device_call,
 	.texture = runtime_texture,
 	.access = check_access,
 	.order = check_order,

@@ -24,6 +24,7 @@ from lab import ROOT, Gdevd
 SOURCES = ROOT / "tests" / "cuda" / "programs"
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 TIMEOUT = 60
+LIBRARY_TIMEOUT = 300  # the software GPU compiles many large kernels of a library
 
 # What gdev has not yet: {program: {side: why}}. A program that is named here and passes is a failure, too.
 MISSING = {}
@@ -40,6 +41,7 @@ class Program:
         self.arguments = [word for line in lines if line.startswith("nvcc ") for word in line.split()[1:]]
         text = " ".join(line for line in lines if not line.startswith("nvcc "))
         self.shows = min((text.split(mark)[0] for mark in (". ", ": ")), key=len).strip().rstrip(".")
+        self.timeout = LIBRARY_TIMEOUT if source.stem.startswith("library_") else TIMEOUT
         self.several = source.stem.startswith("peer_")  # wants two devices
 
     def binary(self, build):
@@ -62,20 +64,29 @@ class Program:
         done = subprocess.run(command, capture_output=True, text=True)
         return done.stderr + done.stdout if done.returncode else ""
 
+    def lacks(self):
+        """A library that it is to be linked with, and that is not there, or None."""
+        root = Path(NVCC).resolve().parents[1]
+        folders = [root / name for name in ("lib64", "lib64/stubs", "lib", "lib/stubs")]
+        wanted = [word[2:] for word in self.arguments if word.startswith("-l")]
+        return next((name for name in wanted if not any([*folder.glob(f"lib{name}.*")] for folder in folders)), None)
+
     def run(self, gdevd, side, environment):
         """(what came of it, all that it said)"""
         binary = self.binary(gdevd.build)
         if not NVCC and self.source.suffix == ".cu":
             return "skipped: there is no nvcc on this machine", ""
+        if NVCC and (library := self.lacks()):
+            return f"skipped: there is no lib{library} on this machine", ""
         if wrong := self.build(gdevd.build):
             return "failed: it cannot be built", wrong
         command = [binary]
         if side != "vendor":
             command = [gdevd.gdev, "run", *(["--vgpu", "gdev0,other"] if self.several else []), binary]
         try:
-            code, out, err = gdevd.run(command, TIMEOUT, environment)
+            code, out, err = gdevd.run(command, self.timeout, environment)
         except subprocess.TimeoutExpired:
-            return f"failed: no end within {TIMEOUT} s", ""
+            return f"failed: no end within {self.timeout} s", ""
         last = (out.strip().splitlines() or ["it said nothing"])[-1]
         if code == 0 and last == "passed":
             return "passed", ""

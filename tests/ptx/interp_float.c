@@ -345,7 +345,9 @@ bool interp_float(const struct inst *i, const uint64_t a[], uint64_t *result)
 		*result = tested(i, a[0], type);
 		return true;
 	}
-	if (type == TYPE_u16x2 || type == TYPE_s16x2 || type == TYPE_f32x2)
+	if (type == TYPE_u16x2 || type == TYPE_s16x2)
+		return interp_integer_pair(i, a, result);
+	if (type == TYPE_f32x2)
 		return false;
 	if (type != TYPE_f16x2 && type != TYPE_bf16x2)
 		return one(i, type, a, result);
@@ -542,7 +544,7 @@ static uint64_t convert_one(const struct inst *i, uint64_t v, unsigned to, unsig
 	r = float_to_float(i, v, to, from);
 	if (ftz && to == TYPE_f32)
 		r = interp_flushed(to, r);
-	if (inst_has(i, MOD_relu) && widen(r, to) < 0)
+	if (inst_has(i, MOD_relu) && widen(r, to) <= 0)
 		r = 0;
 	return sat ? clamped(r, to) : r;
 }

@@ -363,3 +363,21 @@ bool interp_integer(const struct inst *i, const uint64_t a[], uint64_t *result)
 	return arithmetic(i, a, bits, result) || ordered(i, a, bits, result) ||
 	       bitwise(i, a, bits, result) || fields(i, a, bits, result);
 }
+
+bool interp_integer_pair(const struct inst *i, const uint64_t a[], uint64_t *result)
+{
+	struct inst half = *i;
+
+	half.types[0] = i->types[0] == TYPE_s16x2 ? TYPE_s16 : TYPE_u16;
+	*result = 0;
+	for (unsigned k = 0; k < 2; k++) {
+		uint64_t in[3], r = 0;
+
+		for (unsigned n = 0; n < 3; n++)
+			in[n] = a[n] >> 16 * k & 0xffff;
+		if (!interp_integer(&half, in, &r))
+			return false;
+		*result |= (r & 0xffff) << 16 * k;
+	}
+	return true;
+}

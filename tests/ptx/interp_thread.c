@@ -463,6 +463,30 @@ static bool combine(struct thread *t, const struct inst *i, bool p)
 	return inst_has(i, MOD_and) ? p && c : inst_has(i, MOD_or) ? p || c : p != c;
 }
 
+/* Halves that are compared on their own: the lower one's is the first of the results. */
+static void compare_pairs(struct thread *t, const struct inst *i, const uint64_t a[2])
+{
+	unsigned from = i->types[i->op == OP_set], part = from == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16;
+	uint64_t low[2] = {a[0] & 0xffff, a[1] & 0xffff}, high[2] = {a[0] >> 16, a[1] >> 16};
+	uint64_t one = part == TYPE_f16 ? 0x3c00 : 0x3f80;
+	const struct operand *d = &i->operands[0];
+	bool p, q;
+
+	if (!interp_compare(i, part, low, &p) || !interp_compare(i, part, high, &q) ||
+		(i->op == OP_set && i->types[0] != from)) {
+		thread_fails(t, INTERP_UNKNOWN, "a comparison of pairs");
+		return;
+	}
+	p = combine(t, i, p);
+	q = combine(t, i, q);
+	if (i->op == OP_set) {
+		thread_write(t, d, TYPE_b32, (p ? one : 0) | (q ? one << 16 : 0));
+		return;
+	}
+	thread_write(t, &d->elements[0], TYPE_pred, p);
+	thread_write(t, &d->elements[1], TYPE_pred, q);
+}
+
 static void compare(struct thread *t, const struct inst *i)
 {
 	unsigned to = i->types[0], from = i->types[i->op == OP_set];
@@ -471,7 +495,9 @@ static void compare(struct thread *t, const struct inst *i)
 	const struct operand *d = &i->operands[0];
 	bool p;
 
-	if (!interp_compare(i, from, a, &p)) {
+	if (from == TYPE_f16x2 || from == TYPE_bf16x2) {
+		compare_pairs(t, i, a);
+	} else if (!interp_compare(i, from, a, &p)) {
 		thread_fails(t, INTERP_UNKNOWN, "a comparison");
 	} else if (i->op == OP_set) {
 		p = combine(t, i, p);

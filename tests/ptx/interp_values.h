@@ -10,6 +10,8 @@
 
 /* Operands of up to 64 bits, zero-extended; a[0] is the first source. False: the instruction is not known here. */
 bool interp_integer(const struct inst *i, const uint64_t a[], uint64_t *result);
+/* Of types that are two numbers of 16 bits. */
+bool interp_integer_pair(const struct inst *i, const uint64_t a[], uint64_t *result);
 bool interp_float(const struct inst *i, const uint64_t a[], uint64_t *result);
 bool interp_convert(const struct inst *i, const uint64_t a[], uint64_t *result);
 /* setp and set: the comparison alone, without what it is combined with. */

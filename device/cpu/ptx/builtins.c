@@ -402,6 +402,7 @@ DOT4(s32, s32, sb, sb, s32)
 #include "builtins_float.h"
 #include "builtins_gates.h"
 #include "builtins_half.h"
+#include "builtins_convert.h"
 #include "builtins_matrix.h"
 #include "builtins_wgmma.h"
 #include "builtins_wmma.h"

@@ -288,6 +288,19 @@ static bool emit_by_name(struct gen *g, struct inst *i)
 	return true;
 }
 
+/* A policy of the cache, which is for nothing here. */
+static bool emit_policy(struct gen *g, struct inst *i)
+{
+	emit_result(g, &i->operands[0], gen_int(g, 0));
+	return true;
+}
+
+/* A conversion of which more is said than two types. */
+static bool cvt_by_name(const struct inst *i)
+{
+	return i->op == OP_cvt && (i->type_count != 2 || inst_has(i, MOD_pack));
+}
+
 /* ---- dispatch ---- */
 
 typedef bool (*emitter)(struct gen *g, struct inst *i);
@@ -323,6 +336,7 @@ static const emitter emitters[OP_COUNT] = {
 	[OP_cp] = emit_copy,
 	[OP_mbarrier] = emit_mbarrier,
 	[OP_async] = emit_async,
+	[OP_createpolicy] = emit_policy,
 	[OP_mapa] = emit_mapa,
 	[OP_getctarank] = emit_getctarank,
 	[OP_atom] = emit_atomic,
@@ -379,7 +393,7 @@ void emit_inst(struct gen *g, struct inst *i)
 	}
 	bool done = butterfly_emit(g, i) ||
 		    (emitters[i->op] ? emitters[i->op](g, i) : emit_by_name(g, i));
-	if (!done && emitters[i->op] == emit_arith)
+	if (!done && (emitters[i->op] == emit_arith || cvt_by_name(i)))
 		done = emit_by_name(g, i);
 	g->b = body;
 	g->in_body = in_body;

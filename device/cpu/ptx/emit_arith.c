@@ -331,16 +331,11 @@ static int float_predicate(unsigned modifier)
 	return -1;
 }
 
-static LLVMValueRef compare(struct gen *g, struct inst *i, unsigned type)
+static LLVMValueRef compare_values(
+	struct gen *g, struct inst *i, unsigned type, LLVMValueRef a, LLVMValueRef b)
 {
-	LLVMTypeRef t = emit_type(g, type);
-	LLVMValueRef a, b;
 	int predicate;
 
-	if (!i->modifier_count)
-		return NULL;
-	a = value(g, i, 1, t);
-	b = value(g, i, 2, t);
 	if (ptx_type_class[type] == 'f') {
 		predicate = float_predicate(i->modifiers[0]);
 		if (inst_has(i, MOD_ftz) && type != TYPE_f64) {
@@ -365,6 +360,17 @@ static LLVMValueRef compare(struct gen *g, struct inst *i, unsigned type)
 	return predicate < 0 ? NULL : LLVMBuildICmp(g->b, (LLVMIntPredicate)predicate, a, b, "");
 }
 
+static LLVMValueRef compare(struct gen *g, struct inst *i, unsigned type)
+{
+	LLVMTypeRef t = emit_type(g, type);
+
+	if (!i->modifier_count)
+		return NULL;
+	LLVMValueRef a = value(g, i, 1, t), b = value(g, i, 2, t);
+
+	return compare_values(g, i, type, a, b);
+}
+
 static LLVMValueRef combine(struct gen *g, struct inst *i, LLVMValueRef p)
 {
 	if (i->operand_count < 4)
@@ -378,8 +384,63 @@ static LLVMValueRef combine(struct gen *g, struct inst *i, LLVMValueRef p)
 	return LLVMBuildXor(g->b, p, c, "");
 }
 
+/* Of a pair, the lower half or the upper one. */
+static LLVMValueRef half_of(struct gen *g, struct inst *i, unsigned operand, unsigned half)
+{
+	LLVMValueRef v = value(g, i, operand, g->i32);
+
+	v = LLVMBuildLShr(g->b, v, LLVMConstInt(g->i32, 16 * half, false), "");
+	return LLVMBuildTrunc(g->b, v, g->i16, "");
+}
+
+/* Comparisons of pairs: predicates of the lower and the upper half, or 1 and 0 in halves of their own. */
+static bool compare_pairs(struct gen *g, struct inst *i, unsigned type)
+{
+	unsigned part = type == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16;
+	const struct operand *d = &i->operands[0];
+	LLVMValueRef p[2], all = LLVMConstNull(g->i32);
+
+	for (unsigned k = 0; k < 2; k++) {
+		LLVMTypeRef t = emit_type(g, part);
+		LLVMValueRef a = emit_coerce(g, half_of(g, i, 1, k), t);
+
+		p[k] = i->modifier_count ? compare_values(g, i, part, a,
+						   emit_coerce(g, half_of(g, i, 2, k), t))
+					 : NULL;
+		if (!p[k])
+			return false;
+		p[k] = combine(g, i, p[k]);
+	}
+	if (i->op == OP_setp) {
+		if (d->kind != OPERAND_VECTOR || d->count != 2)
+			return false;
+		emit_result(g, &d->elements[0], p[0]);
+		emit_result(g, &d->elements[1], p[1]);
+		return true;
+	}
+	if (i->types[0] != type)
+		return false;
+	for (unsigned k = 0; k < 2; k++) {
+		uint64_t one = (type == TYPE_f16x2 ? 0x3c00u : 0x3f80u) << 16 * k;
+
+		all = LLVMBuildOr(g->b, all,
+			LLVMBuildSelect(g->b, p[k], LLVMConstInt(g->i32, one, false),
+				LLVMConstNull(g->i32), ""),
+			"");
+	}
+	emit_result(g, d, all);
+	return true;
+}
+
+static bool is_pair(unsigned type)
+{
+	return type == TYPE_f16x2 || type == TYPE_bf16x2;
+}
+
 static bool emit_setp(struct gen *g, struct inst *i)
 {
+	if (is_pair(i->types[0]))
+		return compare_pairs(g, i, i->types[0]);
 	const struct operand *d = &i->operands[0];
 	LLVMValueRef p = compare(g, i, i->types[0]), result;
 
@@ -399,6 +460,8 @@ static bool emit_set(struct gen *g, struct inst *i)
 {
 	if (i->type_count != 2)
 		return false;
+	if (is_pair(i->types[1]))
+		return compare_pairs(g, i, i->types[1]);
 	LLVMValueRef p = compare(g, i, i->types[1]);
 	LLVMTypeRef type = emit_type(g, i->types[0]);
 

@@ -140,6 +140,11 @@ static LLVMValueRef convert(struct conversion *c)
 	struct gen *g = c->g;
 	LLVMValueRef v = emit_operand(g, &c->i->operands[1], c->from_type);
 
+	if (c->from == TYPE_bf16) { /* to an integer: as f32 has it */
+		v = emit_builtin(g, "ptx_cvt_f32_bf16", &v, 1);
+		c->from = TYPE_f32;
+		c->from_type = g->f32;
+	}
 	if (is_int(c->to) && is_int(c->from))
 		return int_to_int(c, v);
 	if (is_int(c->from))
@@ -211,7 +216,11 @@ bool emit_cvt(struct gen *g, struct inst *i)
 		     (is_float(c.from) ? ptx_type_bits[c.to] >= ptx_type_bits[c.from]
 				       : ptx_type_bits[c.to] >= 2 * ptx_type_bits[c.from]);
 
-	if (!plain || i->operand_count != 2 || (directed(i) && !exact))
+	if (inst_has(i, MOD_pack))
+		return false;
+	plain |= is_int(c.to) && c.from == TYPE_bf16;
+	if (!plain || i->operand_count != 2 || (directed(i) && !exact) || inst_has(i, MOD_relu) ||
+		inst_has(i, MOD_satfinite) || inst_has(i, MOD_rna))
 		return convert_by_name(&c);
 	LLVMValueRef v = convert(&c);
 	if (!v)

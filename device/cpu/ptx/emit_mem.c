@@ -657,6 +657,24 @@ static bool launch_call(
 	return true;
 }
 
+/* A call of another function of CUDA's device runtime. `mem` goes along, as what the function writes is of it. */
+static bool device_call(struct gen *g, const char *name, const struct operand *result,
+	const struct operand *a, unsigned count)
+{
+	unsigned call = work_device_call(name);
+	LLVMValueRef arguments[] = {g->launch, LLVMConstInt(g->i32, call, false), NULL, g->mem}, r;
+
+	if (!call)
+		return false;
+	arguments[2] = gen_alloca(g, LLVMArrayType2(g->i64, 8), "");
+	for (unsigned k = 0; k < count; k++)
+		LLVMBuildStore(g->b, emit_operand(g, &a[k], g->i64),
+			gen_gep(g, g->b, arguments[2], gen_int(g, 8 * k)));
+	r = call_runtime(g, offsetof(struct ptx_runtime, device_call), g->i32, arguments, 4);
+	emit_result(g, result, r);
+	return true;
+}
+
 bool emit_call(struct gen *g, struct inst *i)
 {
 	const struct function *callee = i->operands[i->call_results].function;
@@ -676,7 +694,10 @@ bool emit_call(struct gen *g, struct inst *i)
 	} else if (!strcmp(name, "cudaGraphSetConditional")) { /* the handle says where */
 		r = LLVMBuildStore(g->b, emit_operand(g, &a[1], g->i32), as_pointer(g, &a[0]));
 		LLVMSetVolatile(r, true);
-	} else if (launch_call(g, name, &i->operands[0], a)) {
+	} else if (launch_call(g, name, &i->operands[0], a) ||
+		   device_call(
+			   g, name, &i->operands[0], a, i->operand_count - i->call_results - 1u)) {
+		return true;
 	} else if (!strcmp(name, "malloc")) {
 		arguments[1] = emit_operand(g, &a[0], g->i64);
 		r = call_runtime(g, offsetof(struct ptx_runtime, allocate), g->ptr, arguments, 2);

@@ -205,25 +205,64 @@ enum { MAX_VALUES = 12 };
 /* Functions that the runtime has, and the bytes of their arguments, a digit each; 3: three numbers of 4 bytes. */
 static const struct {
 	const char *name, *arguments;
-	uint8_t results;
+	uint8_t results, call; /* call: enum ptx_device_call, or 0 */
 } externals[] = {
-	{"vprintf", "88", 1},
-	{"__assertfail", "88488", 0},
-	{"malloc", "8", 1},
-	{"free", "8", 0},
-	/* How kernels launch kernels, since CUDA 12 and before. */
-	{"__cudaCDP2GetParameterBufferV2", "8334", 1},
-	{"__cudaCDP2LaunchDeviceV2", "88", 1},
-	{"cudaGetParameterBufferV2", "8334", 1},
-	{"cudaLaunchDeviceV2", "88", 1},
-	{"cudaGraphSetConditional", "84", 0},
+	{"vprintf", "88", 1, 0},
+	{"__assertfail", "88488", 0, 0},
+	{"malloc", "8", 1, 0},
+	{"free", "8", 0, 0},
+	{"cudaGraphSetConditional", "84", 0, 0},
+	/* What kernels launch kernels by: its name begins with cuda, since CUDA 12 with __cudaCDP2. */
+	{"GetParameterBufferV2", "8334", 1, 0},
+	{"LaunchDeviceV2", "88", 1, 0},
+	{"StreamCreateWithFlags", "84", 1, PTX_CREATE},
+	{"StreamDestroy", "8", 1, PTX_ACCEPT},
+	{"StreamWaitEvent", "884", 1, PTX_ACCEPT},
+	{"EventCreateWithFlags", "84", 1, PTX_CREATE},
+	{"EventRecord", "88", 1, PTX_ACCEPT},
+	{"EventRecordWithFlags", "884", 1, PTX_ACCEPT},
+	{"EventDestroy", "8", 1, PTX_ACCEPT},
+	{"GetLastError", "", 1, PTX_ACCEPT},
+	{"PeekAtLastError", "", 1, PTX_ACCEPT},
+	{"MemcpyAsync", "88848", 1, PTX_COPY},
+	{"Memcpy2DAsync", "88888848", 1, PTX_COPY_2D},
+	{"MemsetAsync", "8488", 1, PTX_FILL},
+	{"Memset2DAsync", "884888", 1, PTX_FILL_2D},
+	{"Malloc", "88", 1, PTX_ALLOCATE},
+	{"Free", "8", 1, PTX_RELEASE},
 };
+
+/* As `like`; one that begins with a capital letter has before it, and may have behind it, what CUDA's device runtime puts there. */
+static bool is_name(const char *name, const char *like)
+{
+	static const char *const prefixes[] = {"__cudaCDP2", "cuda"};
+	size_t length = strlen(like);
+
+	if (*like >= 'Z')
+		return !strcmp(name, like);
+	for (size_t k = 0; k < sizeof(prefixes) / sizeof(*prefixes); k++) {
+		size_t n = strlen(prefixes[k]);
+
+		if (!strncmp(name, prefixes[k], n) && !strncmp(name + n, like, length) &&
+			(!name[n + length] || !strcmp(name + n + length, "_ptsz")))
+			return true;
+	}
+	return false;
+}
+
+unsigned work_device_call(const char *name)
+{
+	for (size_t k = 0; k < sizeof(externals) / sizeof(*externals); k++)
+		if (externals[k].call && is_name(name, externals[k].name))
+			return externals[k].call;
+	return 0;
+}
 
 static bool is_external(const struct function *f, const struct call *c)
 {
 	for (size_t k = 0; k < sizeof(externals) / sizeof(*externals); k++) {
 		const char *bytes = externals[k].arguments;
-		bool same = !strcmp(f->name, externals[k].name) && c->arguments == strlen(bytes) &&
+		bool same = is_name(f->name, externals[k].name) && c->arguments == strlen(bytes) &&
 			    c->results == externals[k].results;
 
 		for (unsigned n = 0; same && n < c->arguments; n++)

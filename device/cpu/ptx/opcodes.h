@@ -54,6 +54,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
 	X(e5m2) X(s4) X(u4) X(b1) X(mma_async) X(fence) X(multicast)                              \
+	X(e4m3x2) X(e5m2x2)                                                                        \
 	X(1d) X(2d) X(3d) X(a1d) X(a2d) X(cube) X(acube) X(base) X(grad) X(b) X(g) X(a) X(trap)    \
 	X(zero) X(width) X(height) X(depth) X(channel_data_type) X(channel_order)                  \
 	X(normalized_coords) X(array_size) X(num_mipmap_levels) X(num_samples)
@@ -146,7 +147,8 @@ struct opcode {
 	X(selp, "selp", 4, 4, 1, PC, "")                                                           \
 	X(slct, "slct", 4, 4, 1, PC, "ftz")                                                        \
 	X(mov, "mov", 2, 2, 1, PC, "")                                                             \
-	X(cvt, "cvt", 2, 3, 1, PC, "rn rz rm rp rni rzi rmi rpi ftz sat")                          \
+	X(cvt, "cvt", 2, 4, 1, PC,                                                                 \
+		"rn rz rm rp rna rni rzi rmi rpi ftz sat satfinite relu pack tf32 e4m3x2 e5m2x2")  \
 	X(cvta, "cvta", 2, 2, 1, PC, "to global shared local const param")                         \
 	X(isspacep, "isspacep", 2, 2, 1, P, "global shared local const param")                     \
 	X(ld, "ld", 2, 3, 1, 0,                                                                    \
@@ -168,6 +170,7 @@ struct opcode {
 	X(mbarrier, "mbarrier", 1, 4, 0, E,                                                        \
 		"init inval arrive arrive_drop test_wait try_wait expect_tx complete_tx "          \
 		"pending_count noComplete parity relaxed acquire release cta cluster shared")      \
+	X(createpolicy, "createpolicy", 2, 5, 1, P, NULL)                                          \
 	X(mapa, "mapa", 3, 3, 1, PC, "shared")                                                     \
 	X(getctarank, "getctarank", 2, 2, 1, PC, "shared")                                         \
 	X(prefetch, "prefetch", 1, 1, 0, OPF_IGNORE, NULL)                                         \

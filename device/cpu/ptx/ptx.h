@@ -163,6 +163,18 @@ enum ptx_order {
 	PTX_AWAITED, /* value: all but so many of the thread's groups are done; UINT32_MAX: all copies are */
 };
 
+/* Functions of CUDA's device runtime, for ptx_runtime.device_call. */
+enum ptx_device_call {
+	PTX_CREATE = 1, /* where the handle of a stream or an event goes, flags */
+	PTX_ACCEPT, /* what needs nothing done, as what is launched runs one after the other; has no error to tell */
+	PTX_COPY,    /* destination, source, bytes, direction, stream */
+	PTX_COPY_2D, /* destination, its pitch, source, its pitch, width, height, direction, stream */
+	PTX_FILL,    /* destination, value, bytes, stream */
+	PTX_FILL_2D,  /* destination, its pitch, value, width, height, stream */
+	PTX_ALLOCATE, /* where the pointer goes, bytes */
+	PTX_RELEASE,  /* pointer */
+};
+
 struct ptx_runtime {
 	/* Device printf: `args` as CUDA's vprintf receives them (packed by natural alignment). Returns
 	 * what device printf returns. */
@@ -192,6 +204,9 @@ struct ptx_runtime {
 	void *(*launch_prepare)(const struct ptx_launch *launch, uint64_t function,
 		const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
 	uint32_t (*launch)(const struct ptx_launch *launch, void *prepared, uint64_t stream);
+	/* Another function of that runtime, with its arguments; returns an error of CUDA. memory: NULL, what it may change. */
+	uint32_t (*device_call)(const struct ptx_launch *launch, uint32_t call,
+		const uint64_t *arguments, void *memory);
 	/* An instruction of a texture or a surface: texture_execute(). Unwinds where that says what is wrong. */
 	void (*texture)(const struct ptx_launch *launch, uint32_t word, uint64_t handle,
 		const uint32_t *operands, uint32_t *results);

@@ -138,6 +138,8 @@ int work_build(struct work *w);
 /* Where a called function's arguments and results lie in one block of memory: how many bytes that has; `at`, if not NULL,
  * becomes the place of parameter (or result) number `index`. */
 uint64_t work_arguments(const struct function *f, bool result, uint32_t index, uint64_t *at);
+/* enum ptx_device_call of an external function, or 0. */
+unsigned work_device_call(const char *name);
 /* params.c: call parameters become registers or local memory. */
 int work_params(struct work *w);
 /* cfg.c */
