@@ -27,7 +27,11 @@ int bell_open(int theirs)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", theirs);
 	/* For both: as long as this side has it, it has a reader, and ringing is no SIGPIPE. */
 	fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return errno == ENOENT
+			       ? -ENOSYS
+			       : -errno; /* without /proc; ENOENT says of a graph that it is not there */
+	return fd;
 }
 
 int bell_create(int *theirs)
