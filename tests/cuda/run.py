@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "lib"))
 import lab  # noqa: E402
 
 SANITIZED = "ASAN_OPTIONS" in os.environ  # that driver's workers would have to load the sanitizer first
-FAKED = "test_array", "test_array_per_thread"
+FAKED = "test_array", "test_array_per_thread", "test_green"
 
 
 def main():

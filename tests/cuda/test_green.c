@@ -174,7 +174,11 @@ static void kernels_run_on_the_part_of_their_context(void **state)
 	CUgreenCtx greens[2];
 	CUmodule module;
 	CUstream stream;
+	char name[64];
 
+	assert_success(cuDeviceGetName(name, sizeof name, fixture_device));
+	if (!strcmp(name, "a driver made for tests")) /* which executes no such kernel */
+		skip();
 	assert_success(cuModuleLoadData(&module, where_ptx));
 	assert_success(cuModuleGetFunction(&where, module, "where"));
 	for (unsigned i = 0; i < count; i++) {

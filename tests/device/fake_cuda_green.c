@@ -30,9 +30,9 @@ static CUdevResource resource_of(unsigned count, unsigned split)
 	return resource;
 }
 
+/* These two want no context. */
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
 {
-	ENTER();
 	*resource = resource_of(ALL, 0);
 	return CUDA_SUCCESS;
 }
@@ -42,7 +42,6 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *count,
 {
 	unsigned split = atomic_fetch_add(&splits, 1) + 1;
 
-	ENTER();
 	if (input->sm.smCount != ALL || least > GROUP)
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	if (result && *count) {
