@@ -379,6 +379,9 @@ static void clang_kernels_run(void **state)
 			steps++;
 		assert_int_equal(d[i], steps);
 	}
+	run(&clang, (struct run){.kernel = "picks", .block = {128}, .params = p});
+	for (int t = 0; t < 128; t++)
+		assert_int_equal(d[t], (t ^ 1) * 100 + ((127 - (t ^ 1)) & 7) + t * 100 + 3);
 }
 
 /* Each thread updates the word of 16 that its number says; those of the first 16 threads tell what the words are. */

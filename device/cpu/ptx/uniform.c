@@ -38,14 +38,23 @@ static bool special_diverges(const struct work *w, uint32_t id)
 	return false;
 }
 
+/* A variable in the thread's own memory: a local one, or a parameter of a call whose address is taken (params.c). */
+static bool is_own(const struct work *w, const struct variable *v)
+{
+	for (uint32_t k = 0; v->space == SPACE_PARAM && k < w->local_count; k++)
+		if (w->locals[k].var == v)
+			return true;
+	return v->space == SPACE_LOCAL;
+}
+
 bool operand_diverges(const struct work *w, const struct operand *o)
 {
 	if (o->kind == OPERAND_REG)
 		return w->regs[o->id].divergent;
 	if (o->kind == OPERAND_SPECIAL)
 		return special_diverges(w, o->id);
-	if (o->kind == OPERAND_SYMBOL) /* a local variable's address is the thread's own */
-		return o->var->space == SPACE_LOCAL;
+	if (o->kind == OPERAND_SYMBOL)
+		return is_own(w, o->var);
 	for (unsigned k = 0; o->kind == OPERAND_VECTOR && k < o->count; k++)
 		if (operand_diverges(w, &o->elements[k]))
 			return true;
