@@ -149,7 +149,7 @@ static void a_barrier_of_some_threads_waits_for_those_only(void **state)
 	static int o[128];
 	void *params[1] = {o};
 
-	assert_int_equal(launch("half", 128, params), RAN);
+	assert_int_equal(launch("lower_half", 128, params), RAN);
 	for (int t = 0; t < 128; t++)
 		assert_int_equal(o[t], 9);
 }
@@ -179,6 +179,19 @@ static void a_barrier_reduces_over_all_that_wait_at_it(void **state)
 		assert_int_equal(o[t][1], 0);
 		assert_int_equal(o[t][2], 1);
 		assert_int_equal(o[t][3], t < 64 ? 23 : 64);
+	}
+}
+
+static void warps_of_a_tile_meet(void **state)
+{
+	static int o[128];
+	void *params[1] = {o};
+
+	assert_int_equal(launch("tiles", 128, params), RAN);
+	for (int t = 0; t < 128; t++) {
+		int other = t ^ 63;
+
+		assert_int_equal(o[t], t < 64 ? other + 40 : 2 * (other + 104) + 1 + 2 * 1000);
 	}
 }
 
@@ -261,6 +274,7 @@ int main(void)
 		cmocka_unit_test(a_barrier_of_some_threads_waits_for_those_only),
 		cmocka_unit_test(roles_meet_at_barriers_of_their_own),
 		cmocka_unit_test(a_barrier_reduces_over_all_that_wait_at_it),
+		cmocka_unit_test(warps_of_a_tile_meet),
 		cmocka_unit_test(who_arrives_does_not_wait),
 		cmocka_unit_test(a_cluster_of_one_block_meets),
 		cmocka_unit_test(threads_that_wait_in_vain_are_found),

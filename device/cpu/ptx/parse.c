@@ -629,6 +629,7 @@ static void hash_text(const char *text, size_t length, uint64_t hash[2])
 
 static int parse_module(struct parser *p)
 {
+	parse_reserved(p);
 	parse_next(p);
 	if (!p->error && !parse_is_dotted(p, "version"))
 		parse_error(p, p->tok.line, "Missing .version directive at start of file");

@@ -81,6 +81,7 @@ void labels_finish(struct parser *p);
 
 /* parse_var.c */
 struct variable *parse_variable(struct parser *p, unsigned space, bool is_extern, bool in_list);
+void parse_reserved(struct parser *p);
 void parse_reg_declaration(struct parser *p);
 
 /* parse_inst.c */

@@ -8,7 +8,7 @@
 
 #include "proto/texture.h"
 
-enum { MAX_VARIABLE_BYTES = 1 << 30 };
+enum { MAX_VARIABLE_BYTES = 1 << 30, RESERVED_BYTES = 288 };
 
 static uint64_t parse_size(struct parser *p)
 {
@@ -373,6 +373,26 @@ struct variable *parse_variable(struct parser *p, unsigned space, bool is_extern
 	if (!in_list)
 		parse_expect(p, ';');
 	return v;
+}
+
+/* Shared memory of the block that cooperative groups have for tiles of several warps, at %reserved_smem_offset_1. A kernel that
+ * names the register has it beside its own. */
+void parse_reserved(struct parser *p)
+{
+	static const char name[] = "%reserved_smem_offset_1";
+	struct variable *v = arena_alloc(&p->module->arena, sizeof(*v));
+	struct symbol *s = symbol_add(p, name, sizeof(name) - 1, SYMBOL_VARIABLE);
+
+	if (!v)
+		parse_alloc(p, SIZE_MAX);
+	if (!v || !s)
+		return;
+	*v = (struct variable){.name = s->name,
+		.space = SPACE_SHARED,
+		.type = TYPE_b8,
+		.align = 16,
+		.size = RESERVED_BYTES};
+	s->var = v;
 }
 
 void parse_reg_declaration(struct parser *p)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Source of threads.ptx: nvcc -ptx -arch=sm_90 threads.cu -o threads.ptx. Tests read the PTX only.
+#include <cooperative_groups.h>
 
 // Trips differ by thread as far as a compiler can see; two collectives with different masks.
 extern "C" __global__ void rounds(unsigned *o, int n)
@@ -125,7 +126,7 @@ extern "C" __global__ void fenced(int *o)
 }
 
 // Half of the block meets at a barrier of its own while the other half polls.
-extern "C" __global__ void half(int *o)
+extern "C" __global__ void lower_half(int *o)
 {
 	__shared__ volatile int ready;
 	int t = threadIdx.x;
@@ -211,6 +212,22 @@ extern "C" __global__ void counts(int4 *o)
 		     : "r"(1 + t / 64), "r"(t)
 		     : "memory");
 	o[t] = make_int4(n, all, any, group);
+}
+
+// Two warps are a tile, which meets in shared memory that is reserved for it.
+extern "C" __global__ void tiles(int *o)
+{
+	auto tile = cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());
+	int t = threadIdx.x, sum = 0;
+	__shared__ int s[128];
+
+	for (int k = 0; k <= t / 64; k++) {
+		s[t] = t + k;
+		tile.sync();
+		sum += s[t ^ 63] + tile.shfl(t, 40) + 1000 * tile.any(t == 70);
+		tile.sync();
+	}
+	o[t] = sum;
 }
 
 // A warp fills two buffers in turn, the others empty them: neither waits for what it has only announced.
