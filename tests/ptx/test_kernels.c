@@ -472,6 +472,56 @@ static void threads_update_the_same_word_in_a_row(void **state)
 	unload(&p);
 }
 
+/* Structures of four numbers lie side by side in shared memory. Each thread writes its own, changes a part of it, reads it, and writes
+ * it anew, which LLVM may do for neighbours at once: not before they have read. */
+static void structures_are_read_before_they_are_written_anew(void **state)
+{
+	static const char text[] =
+		".version 6.3\n.target sm_70\n.address_size 64\n"
+		".visible .entry k(.param .u64 in, .param .u64 out) {\n"
+		".reg .b32 %r<9>; .reg .b64 %d<30>; .shared .align 64 .b8 s[8192];\n"
+		"ld.param.u64 %d1, [in]; ld.param.u64 %d2, [out]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 5;\n"
+		"mul.wide.u32 %d3, %r1, 8; add.s64 %d4, %d1, %d3; add.s64 %d6, %d2, %d3;\n"
+		"mov.u32 %r3, s; add.u32 %r4, %r3, %r2; ld.global.b32 %r5, [%d4+16384];\n"
+		"ld.global.b64 %d10, [%d4+0]; st.shared.b64 [%r4+0], %d10;\n"
+		"ld.global.b64 %d11, [%d4+2048]; st.shared.b64 [%r4+8], %d11;\n"
+		"ld.global.b64 %d12, [%d4+4096]; st.shared.b64 [%r4+16], %d12;\n"
+		"ld.global.b64 %d13, [%d4+6144]; st.shared.b64 [%r4+24], %d13;\n"
+		"st.shared.f32 [%r4], %r5;\n"
+		"ld.shared.b64 %d14, [%r4+0]; st.global.b64 [%d6+0], %d14;\n"
+		"ld.shared.b64 %d15, [%r4+8]; st.global.b64 [%d6+2048], %d15;\n"
+		"ld.shared.b64 %d16, [%r4+16]; st.global.b64 [%d6+4096], %d16;\n"
+		"ld.shared.b64 %d17, [%r4+24]; st.global.b64 [%d6+6144], %d17;\n"
+		"ld.global.b64 %d20, [%d4+8192]; st.shared.b64 [%r4+0], %d20;\n"
+		"ld.global.b64 %d21, [%d4+10240]; st.shared.b64 [%r4+8], %d21;\n"
+		"ld.global.b64 %d22, [%d4+12288]; st.shared.b64 [%r4+16], %d22;\n"
+		"ld.global.b64 %d23, [%d4+14336]; st.shared.b64 [%r4+24], %d23;\n"
+		"st.shared.b64 [%r4], %d10;\n"
+		"ld.shared.b64 %d24, [%r4+0]; st.global.b64 [%d6+8192], %d24;\n"
+		"ld.shared.b64 %d25, [%r4+8]; st.global.b64 [%d6+10240], %d25;\n"
+		"ld.shared.b64 %d26, [%r4+16]; st.global.b64 [%d6+12288], %d26;\n"
+		"ld.shared.b64 %d27, [%r4+24]; st.global.b64 [%d6+14336], %d27;\n"
+		"ret;\n}\n";
+	static uint64_t in[9][256], out[8][256];
+	void *params[] = {in, out};
+	struct program p;
+
+	for (uint64_t k = 0; k < 9; k++)
+		for (uint64_t t = 0; t < 256; t++)
+			in[k][t] = t << 40 | k << 32 | (t * 9 + k);
+	load_text(&p, text);
+	run(&p, (struct run){.kernel = "k", .block = {256}, .params = params});
+	for (uint64_t k = 0; k < 8; k++)
+		for (uint64_t t = 0; t < 256; t++) {
+			uint64_t want = in[k % 4 ? k : 0][t];
+
+			if (!k)
+				want = (want & ~UINT64_C(0xffffffff)) | (uint32_t)in[8][t];
+			assert_true(out[k][t] == want);
+		}
+	unload(&p);
+}
+
 /* Threads count numbers below 32 in 16 words and the 16 behind them, and ask for no result. One that looks at its word sees at
  * least what it has added itself. */
 static void threads_count_in_a_few_words(void **state)
@@ -521,6 +571,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unrolled_rows_are_one_loop),
 		cmocka_unit_test(threads_update_the_same_word_in_a_row),
+		cmocka_unit_test(structures_are_read_before_they_are_written_anew),
 		cmocka_unit_test(threads_count_in_a_few_words),
 		cmocka_unit_test(guarded_vectors_add),
 		cmocka_unit_test(matrices_multiply),

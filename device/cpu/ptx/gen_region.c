@@ -596,7 +596,7 @@ static void emit_blocks(struct gen *g, const struct region *r, struct thread_loo
 
 static bool region_is_parallel(const struct gen *g, const struct region *r)
 {
-	const struct work *w = g->work;
+	struct work *w = g->work;
 
 	for (uint32_t k = 0; k < r->block_count; k++) {
 		const struct work_block *b = &w->blocks[r->blocks[k]];
@@ -613,7 +613,7 @@ static bool region_is_parallel(const struct gen *g, const struct region *r)
 				return false;
 		}
 	}
-	return true;
+	return !regrouped(w, r->blocks, r->block_count);
 }
 
 static void emit_threads(

@@ -30,6 +30,11 @@ static struct spread even(int64_t step)
 	return (struct spread){.kind = EVEN, .step = step};
 }
 
+struct defs {
+	uint32_t *first, *next; /* by register, by instruction */
+	struct spread *spreads;
+};
+
 static struct spread spread_of(struct work *w, const struct operand *o, unsigned depth);
 
 /* Of a sum, `sign` before the second. */
@@ -125,6 +130,22 @@ static struct spread inst_spread(struct work *w, const struct inst *i, unsigned 
 	return any_function(w, i, depth);
 }
 
+/* Of a register that has several definitions, as one on either side of a branch. */
+static struct spread joined_spread(struct work *w, uint32_t reg, unsigned depth)
+{
+	struct spread s = {0}, other;
+	uint32_t count = 0;
+
+	for (uint32_t n = w->defs->first[reg]; n != PTX_NONE; n = w->defs->next[n], count++) {
+		other = inst_spread(w, &w->insts[n], depth);
+		if (count && (other.kind != s.kind || other.step != s.step))
+			return (struct spread){.kind = UNKNOWN};
+		other.pair |= count && s.pair;
+		s = other;
+	}
+	return count && count == w->regs[reg].def_count ? s : (struct spread){.kind = UNKNOWN};
+}
+
 static unsigned innermost_axis(const struct work *w)
 {
 	return work_width(w, 0) > 1 ? 0 : w->block[1] > 1 ? 1 : 2;
@@ -140,12 +161,13 @@ static struct spread spread_of(struct work *w, const struct operand *o, unsigned
 		return o->id == SPECIAL_LANEID ? even(1) : even(0);
 	if (o->kind != OPERAND_REG || !w->regs[o->id].divergent)
 		return even(0);
-	if (!depth || !w->regs[o->id].single || o->id >= w->spread_count)
+	if (!depth || (!w->regs[o->id].single && !w->defs) || o->id >= w->spread_count)
 		return (struct spread){.kind = UNKNOWN};
 	known = &w->spreads[o->id];
 	if (known->kind == NOT_YET) {
 		*known = (struct spread){.kind = UNKNOWN}; /* until it is known */
-		s = inst_spread(w, &w->insts[w->regs[o->id].def], depth - 1);
+		s = w->regs[o->id].single ? inst_spread(w, &w->insts[w->regs[o->id].def], depth - 1)
+					  : joined_spread(w, o->id, depth - 1);
 		*known = s;
 	}
 	return *known;
@@ -170,6 +192,75 @@ static bool is_scattered(struct work *w, const struct inst *i, bool pairs)
 	/* LLVM shuffles what is a few elements apart. */
 	return s.kind == WILD || (s.pair && !pairs) ||
 	       (s.kind == EVEN && (s.step > 4 * (int64_t)bytes || s.step < -4 * (int64_t)bytes));
+}
+
+static bool make_room(struct work *w)
+{
+	if (w->spreads)
+		return true;
+	w->spread_count = w->reg_count;
+	w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
+	return w->spreads;
+}
+
+/* The instructions that give each register its value, where that is all they do. */
+static struct defs *find_defs(struct work *w)
+{
+	struct defs *d = work_alloc(w, sizeof(*d));
+
+	if (d) {
+		d->first = work_alloc(w, (w->reg_count + 1) * sizeof(*d->first));
+		d->next = work_alloc(w, (w->inst_count + 1) * sizeof(*d->next));
+		d->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*d->spreads));
+	}
+	if (w->error)
+		return NULL;
+	memset(d->first, 0xff, w->reg_count * sizeof(*d->first));
+	for (uint32_t n = 0; n < w->inst_count; n++) {
+		const struct inst *i = &w->insts[n];
+
+		if (i->dest_count != 1 || i->operands[0].kind != OPERAND_REG)
+			continue;
+		d->next[n] = d->first[i->operands[0].id];
+		d->first[i->operands[0].id] = n;
+	}
+	return d;
+}
+
+/* What scattered() asks knows registers with one definition: its weights were measured so. */
+static struct spread known_spread(struct work *w, const struct operand *o)
+{
+	struct spread *others = w->spreads, s;
+
+	w->all_defs = w->all_defs ? w->all_defs : find_defs(w);
+	if (!w->all_defs)
+		return (struct spread){.kind = UNKNOWN};
+	w->defs = w->all_defs;
+	w->spreads = w->defs->spreads;
+	s = spread_of(w, o, MAX_DEPTH);
+	w->spreads = others;
+	w->defs = NULL;
+	return s;
+}
+
+bool scatter_step(struct work *w, const struct inst *i, int64_t *step)
+{
+	enum { FARTHEST = 8 }; /* elements, where LLVM makes one access of several */
+	int64_t bytes = ptx_type_bits[i->types[0]] / 8, distance;
+	unsigned space = inst_space(i);
+
+	*step = 0;
+	if (!make_room(w))
+		return true;
+	struct spread s = known_spread(w, &i->operands[i->op == OP_st ? 0 : 1]);
+	if (s.kind == WILD)
+		return false;
+	if (s.kind != EVEN || s.pair || (space == SPACE_GENERIC && w->local_bytes))
+		return true;
+	/* Threads' local memories lie side by side. */
+	*step = s.step + (space == SPACE_LOCAL ? (int64_t)w->local_bytes : 0);
+	distance = *step < 0 ? -*step : *step;
+	return distance >= 2 * bytes && distance <= FARTHEST * bytes;
 }
 
 static bool is_loaded(const struct work *w, const struct operand *o, unsigned depth)
@@ -225,15 +316,6 @@ static unsigned saved_by_vectors(const struct work *w, const struct inst *i)
 		return class == 'f' ? WAIT : ptx_type_bits[r->type] < 64;
 	}
 	return i->op == OP_st;
-}
-
-static bool make_room(struct work *w)
-{
-	if (w->spreads)
-		return true;
-	w->spread_count = w->reg_count;
-	w->spreads = work_alloc(w, (w->reg_count + 1) * sizeof(*w->spreads));
-	return w->spreads;
 }
 
 bool loads_scattered(struct work *w, const uint32_t *blocks, uint32_t count)

@@ -105,6 +105,7 @@ struct work {
 	bool any_border, any_spin;
 	struct spread *spreads; /* scatter.c; NULL: not yet */
 	uint32_t spread_count;
+	struct defs *defs, *all_defs; /* scatter.c: as it asks, and once they have been found */
 };
 
 /* The first error counts. */
@@ -183,6 +184,12 @@ bool index_sum(const struct work *w, uint32_t reg, struct index_sum *s);
 bool scattered(struct work *w, const uint32_t *blocks, uint32_t count, bool pairs);
 /* Whether some load of the blocks has neighbours at places that nothing is known of. */
 bool loads_scattered(struct work *w, const uint32_t *blocks, uint32_t count);
+/* Whether a load or store is, or may be, one of several that LLVM makes one access of; how many bytes further the next thread's is,
+ * 0 if that is not known. */
+bool scatter_step(struct work *w, const struct inst *i, int64_t *step);
+/* regroup.c: whether LLVM would move accesses of these blocks over others that they depend on, if it took the threads' accesses for
+ * independent. */
+bool regrouped(struct work *w, const uint32_t *blocks, uint32_t count);
 /* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */

@@ -217,7 +217,8 @@ extern "C" __global__ void counts(int4 *o)
 // Two warps are a tile, which meets in shared memory that is reserved for it.
 extern "C" __global__ void tiles(int *o)
 {
-	auto tile = cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());
+	auto tile =
+		cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());
 	int t = threadIdx.x, sum = 0;
 	__shared__ int s[128];
 
