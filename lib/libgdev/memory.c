@@ -647,6 +647,10 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 			unmap_piece(object->base, object->bytes);
 		object->mapped = !error;
 	}
+	if (!error && session->checked) { /* what the host writes there is not seen */
+		check_removed(session, block->base);
+		error = check_added(session, block->base, block->asked_bytes, true);
+	}
 	pthread_mutex_unlock(&memory->change);
 	if (!error)
 		*pointer = (void *)address;
