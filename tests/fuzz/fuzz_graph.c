@@ -84,15 +84,21 @@ static void publish_by_hand(struct gdev_graph *graph)
 /* ---- a device that takes any code: instead of libgdev's calls ---- */
 
 static const struct gdev_param parameters[] = {{0, 8}, {8, 8}, {16, 4}, {20, 4}};
-static const struct gdev_function_info function_info = {
-	.name = "function", .param_count = 4, .param_bytes = 24, .params = parameters};
+static const struct gdev_function_info function_info = {.name = "function",
+	.param_count = 4,
+	.param_bytes = 24,
+	.params = parameters,
+	.max_threads = 1024};
+static char module_of_all, function_of_all;
 
 int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
 	size_t log_bytes, struct gdev_module **module)
 {
 	snprintf(log, log_bytes, "what a compiler says");
-	*module = NULL;
-	return *(const char *)gdev_image_bytes(image) == 'x' ? -GDEV_E_INVALID_IMAGE : 0;
+	if (*(const char *)gdev_image_bytes(image) == 'x')
+		return -GDEV_E_INVALID_IMAGE;
+	*module = (struct gdev_module *)&module_of_all;
+	return 0;
 }
 
 void gdev_module_unload(struct gdev_module *module)
@@ -102,7 +108,7 @@ void gdev_module_unload(struct gdev_module *module)
 int gdev_module_function(
 	struct gdev_module *module, const char *name, struct gdev_function **function)
 {
-	*function = NULL;
+	*function = (struct gdev_function *)&function_of_all;
 	return *name == 'x' ? -GDEV_E_SYMBOL_NOT_FOUND : 0;
 }
 
