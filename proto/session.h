@@ -119,7 +119,8 @@ struct session_header {
 
 	_Alignas(
 		64) int32_t error; /* worker; the session's sticky error, 0 or negative; set once */
-	uint32_t reserved;
+	uint32_t
+		revoked; /* worker; 1: others wait for compute, and this session is told to leave */
 	uint64_t fault_address; /* worker; where, for GDEV_E_ILLEGAL_ADDRESS */
 
 	_Alignas(64) uint64_t

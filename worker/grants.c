@@ -114,6 +114,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	resource->used_ns = 0;
 	resource->handed = false;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
+	direct_update(core);
 	evict_drained(core); /* what is paused reaches nothing */
 }
 

@@ -755,6 +755,12 @@ CUresult CUDAAPI cuGdevMemRead(CUdeviceptr dstDevice, size_t ByteCount, int fd, 
 CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd, uint64_t offset,
 	int flags, int64_t *pWritten);
 
+/* ---- what gdev's scheduler wants ---- */
+
+/* *revoked: 1 while others wait for the device and the context's session has been told to leave it, else 0. A kernel that can end
+ * and be launched again should. Never 1 in a virtual machine. Any thread. */
+CUresult CUDAAPI cuGdevCtxGetRevoked(int *revoked);
+
 #include "cuda_array.h"
 #include "cuda_vmm.h"
 #include "cuda_green.h"

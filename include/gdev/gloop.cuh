@@ -202,7 +202,7 @@ class DeviceLoop
       private:
 	gloop_grid grid; /* with the block's own elements */
 	gloop_state *state;
-	gloop_u64 began_ns, idle_ns, ran; /* in this launch: when; since when nothing is ready, or 0; callbacks */
+	gloop_u64 began_ns, idle_ns, ran; /* in this launch: when its slice began; since when nothing is ready, or 0; callbacks */
 	gloop_s32 chosen;                 /* the slot whose callback is to run; -1: none is ready; -2: leave */
 	gloop_s32 page;                   /* of the chosen slot, or of that claimed last; or GLOOP_NO_PAGE */
 	bool asks;                        /* the chosen slot has got its page, and is to ask */
@@ -281,6 +281,7 @@ class DeviceLoop
 	__device__ void post(gloop_s32 slot, gloop_s32 held);
 	__device__ void take_answers();
 	__device__ bool fill();
+	__device__ bool is_over(gloop_u64 now);
 	__device__ gloop_s32 choose();
 	__device__ void take(gloop_s32 slot);
 	__device__ void leave();
@@ -401,6 +402,19 @@ inline __device__ bool DeviceLoop::fill()
 	return false;
 }
 
+/* Whether the block is to leave as its slice is over. Else the next one begins. By thread 0. */
+inline __device__ bool DeviceLoop::is_over(gloop_u64 now)
+{
+	if (now - began_ns < grid.slice_ns)
+		return false;
+	volatile gloop_crowd *crowd = grid.crowd;
+	if (!grid.poll_ns || crowd->begun != grid.launch * grid.block_count || crowd->left == grid.launch ||
+		((volatile gloop_line *)grid.lines)->leave == grid.launch)
+		return true;
+	began_ns = now;
+	return false;
+}
+
 /* By thread 0. */
 inline __device__ gloop_s32 DeviceLoop::choose()
 {
@@ -417,10 +431,10 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 	if (!ready) {
 		if (!idle_ns)
 			idle_ns = now;
-		return !state->used || now - idle_ns >= grid.poll_ns || now - began_ns >= grid.slice_ns ? -2 : -1;
+		return !state->used || now - idle_ns >= grid.poll_ns || is_over(now) ? -2 : -1;
 	}
 	idle_ns = 0;
-	if (ran++ && now - began_ns >= grid.slice_ns)
+	if (ran++ && is_over(now))
 		return -2;
 	later = ready & (~0ull << state->next);
 	gloop_s32 slot = detail::lowest(later ? later : ready);
@@ -467,6 +481,7 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 		grid.pages += block * of.page_count * of.page_bytes;
 		state = of.states + block;
 		state->begun = 1;
+		asm volatile("red.add.u32 [%0], 1;" : : "l"(&grid.crowd->begun) : "memory");
 		began_ns = detail::now_ns();
 		idle_ns = ran = 0;
 	}
@@ -479,12 +494,17 @@ inline __device__ void DeviceLoop::leave()
 {
 	volatile gloop_line *line = grid.lines;
 
+	bool ready = (state->used & ~state->waiting & ~state->starved) != 0;
+
 	state->ended = !state->used;
+	if (ready)
+		((volatile gloop_crowd *)grid.crowd)->left = grid.launch;
 	line->seen = state->answers;
+	line->launch = grid.launch;
 	line->callbacks = state->callbacks;
 	line->left = state->overfull					    ? GLOOP_OVERFULL
 		     : !state->used					    ? GLOOP_ENDED
-		     : (state->used & ~state->waiting & ~state->starved) ? GLOOP_YIELDED
+		     : ready						    ? GLOOP_YIELDED
 									    : GLOOP_WAITS;
 }
 

@@ -99,14 +99,15 @@ enum gloop_left { /* how a block left the kernel */
 
 /* A block's own. */
 struct gloop_line {
-	gloop_u64 posted; /* device: requests of the block so far */
-	gloop_u64 seen;   /* device: `done` as the block knew it when it left */
-	gloop_u32 left;   /* device: enum gloop_left, when it has left */
-	gloop_u32 reserved;
+	gloop_u64 posted;    /* device: requests of the block so far */
+	gloop_u64 seen;      /* device: `done` as the block knew it when it left */
+	gloop_u32 left;      /* device: enum gloop_left, when it has left */
+	gloop_u32 launch;    /* device: the number of the launch that it has left last */
 	gloop_u64 callbacks; /* device: run so far, when it has left */
 	gloop_u64 unused[4];
-	gloop_u64 done; /* host: answers to the block so far */
-	gloop_u64 also_unused[7];
+	gloop_u64 done;  /* host: answers to the block so far */
+	gloop_u64 leave; /* host: the number of the launch from which the block is to come back */
+	gloop_u64 also_unused[6];
 };
 GLOOP_ASSERT(sizeof(struct gloop_line) == 128);
 GLOOP_ASSERT(__builtin_offsetof(struct gloop_line, done) == 64);
@@ -145,6 +146,12 @@ struct gloop_state {
 };
 GLOOP_ASSERT(sizeof(struct gloop_state) == 256 + GLOOP_SLOTS * GLOOP_SLOT_BYTES);
 
+/* What the blocks of a kernel know of each other, in device memory. */
+struct gloop_crowd {
+	gloop_u32 begun; /* how often one has begun, in all launches */
+	gloop_u32 left;  /* the number of the last launch that one has left with callbacks ready */
+};
+
 /* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block; of pages,
  * `page_count`, 2 to 64. */
 struct gloop_grid {
@@ -153,13 +160,17 @@ struct gloop_grid {
 	struct gloop_rpc *rpcs;
 	gloop_u8 *pages;
 	gloop_u64 page_bytes;
-	gloop_u64
-		slice_ns; /* a block that has run for so long leaves at the next boundary of callbacks */
+	/* After each such time, at the next boundary of callbacks, a block leaves if poll_ns is 0, if another block of the
+	 * kernel may need its place, or if the host says so (gloop_line.leave). */
+	gloop_u64 slice_ns;
 	gloop_u64 poll_ns; /* a block with nothing ready leaves when it has been so for so long */
 	gloop_u32 page_count;
 	gloop_u32
 		fetches; /* 1: the host fetches what is written from its source, while the kernel is not on the device */
+	struct gloop_crowd *crowd;
+	gloop_u32 launch; /* this one's number, counted from 1 */
+	gloop_u32 block_count;
 };
-GLOOP_ASSERT(sizeof(struct gloop_grid) == 64);
+GLOOP_ASSERT(sizeof(struct gloop_grid) == 80);
 
 #endif

@@ -138,3 +138,14 @@ CUresult cuGdevMemWrite(
 {
 	return move_file(gdev_memory_write, source, bytes, fd, offset, flags, written);
 }
+
+CUresult cuGdevCtxGetRevoked(int *revoked)
+{
+	CUcontext context;
+
+	TRY(current_context(&context));
+	if (!revoked)
+		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
+	*revoked = gdev_session_revoked(context->session);
+	return CUDA_SUCCESS;
+}

@@ -23,6 +23,8 @@
 #define LOOK_NS                                                                                    \
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
 #define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
+/* In polling mode a launch lasts so long at most: what waits for the kernel's end in this session waits no longer. */
+#define LAUNCH_NS (10 * NS_PER_MS)
 #define BLOCKS_MAX (1u << 20)
 /* Of the pages of all blocks: locking memory takes half a millisecond a MiB and more. */
 #define PAGES_BYTES (8u << 20)
@@ -56,9 +58,12 @@ struct run {
 	struct block *block;      /* each */
 	struct list waiting;      /* requests, for a descriptor or for time */
 	struct list fetching;     /* requests whose pages are being filled */
-	struct list held;   /* requests that are answered when the kernel has left the device */
-	uint32_t busy;      /* requests that are not answered */
-	uint64_t active_ns; /* when the kernel last asked for something */
+	struct list held;     /* requests that are answered when the kernel has left the device */
+	uint64_t launched_ns; /* the last launch */
+	bool leaves;          /* a request needs that it ends, */
+	bool told;            /* and its blocks are told so */
+	uint32_t busy;        /* requests that are not answered */
+	uint64_t active_ns;   /* when the kernel last asked for something */
 
 	struct ring *ring; /* NULL: not needed yet, or there is no io_uring here */
 	bool ring_tried;
@@ -105,6 +110,9 @@ static void answer(struct run *run, struct request *r)
 	r->busy = false;
 	run->busy--;
 	run->report->requests += !r->again;
+	/* The block that waits for it may have left. */
+	run->leaves |=
+		__atomic_load_n(&run->lines[r->block].launch, __ATOMIC_RELAXED) == run->grid.launch;
 }
 
 /* The pool does what the ring does not. */
@@ -142,6 +150,13 @@ static void go_on(struct run *run, struct request *r)
 		list_append(&run->waiting, &r->link);
 }
 
+/* What it maps the launch did not know; to free what it unmaps waits for the kernel's end. */
+static void hold(struct run *run, struct request *r)
+{
+	list_append(&run->held, &r->link);
+	run->leaves = true;
+}
+
 static void start(struct run *run, struct request *r)
 {
 	int error = request_take(&run->host, r);
@@ -155,6 +170,8 @@ static void start(struct run *run, struct request *r)
 	} else if (request_copies(r)) {
 		if (engine_copy(&run->engine, r))
 			answer(run, r);
+	} else if (request_unmaps(r) && run->engine.kernel_runs) {
+		hold(run, r);
 	} else {
 		go_on(run, r);
 	}
@@ -233,7 +250,7 @@ static bool take_answers(struct run *run)
 		if (request_needs_page(r))
 			fill(run, r);
 		else if (r->mapped && run->engine.kernel_runs)
-			list_append(&run->held, &r->link); /* memory that its launch did not know */
+			hold(run, r);
 		else
 			answer(run, r);
 	}
@@ -255,7 +272,10 @@ static void answer_held(struct run *run)
 
 	while ((r = list_first(&run->held, struct request, link))) {
 		list_remove(&r->link);
-		answer(run, r);
+		if (r->mapped)
+			answer(run, r);
+		else
+			go_on(run, r);
 	}
 }
 
@@ -340,6 +360,9 @@ static int launch(struct run *run)
 
 	/* Where the process does not reach device memory a block has copied to a page sooner. */
 	run->grid.fetches = !run->options->poll_us && (run->host.reaches || !run->had_turn);
+	run->grid.launch = (uint32_t)run->report->launches + 1;
+	run->leaves = run->told = false;
+	run->launched_ns = clock_now_ns();
 	run->parameters[0] = &run->grid;
 	error = cuda(run, cuLaunchKernel(run->kernel, s->grid[0], s->grid[1], s->grid[2],
 				  s->block[0], s->block[1], s->block[2], s->shared_bytes,
@@ -360,6 +383,23 @@ static int has_ended(struct run *run)
 	return result == CUDA_ERROR_NOT_READY ? 0 : result == CUDA_SUCCESS ? 1 : cuda(run, result);
 }
 
+static bool is_to_leave(const struct run *run)
+{
+	int revoked = 0;
+
+	if (run->leaves || clock_now_ns() - run->launched_ns >= LAUNCH_NS)
+		return true;
+	return run->host.get_revoked && run->host.get_revoked(&revoked) == CUDA_SUCCESS && revoked;
+}
+
+/* The revocation, as blocks see it at the ends of their slices. */
+static void tell_to_leave(struct run *run)
+{
+	for (uint32_t block = 0; block < run->blocks; block++)
+		__atomic_store_n(&run->lines[block].leave, run->grid.launch, __ATOMIC_RELAXED);
+	run->told = true;
+}
+
 /* Polling: serves the kernel until it has ended. The kernel can wake nobody. */
 static int serve_kernel(struct run *run)
 {
@@ -372,6 +412,8 @@ static int serve_kernel(struct run *run)
 		if (ended)
 			return min_of(ended, 0);
 		busy = serve_requests(run);
+		if (!run->told && is_to_leave(run))
+			tell_to_leave(run);
 		if (!busy)
 			answered = wait_for_events(
 				run, clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
@@ -478,6 +520,8 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	run->host.confined = o->confined;
 	cuGetProcAddress("cuGdevMemRead", (void **)&run->host.read, CUDA_VERSION, 0, NULL);
 	cuGetProcAddress("cuGdevMemWrite", (void **)&run->host.write, CUDA_VERSION, 0, NULL);
+	cuGetProcAddress(
+		"cuGdevCtxGetRevoked", (void **)&run->host.get_revoked, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
 	run->host.page_count = (uint32_t)max_of(
@@ -515,9 +559,10 @@ static int prepare_memory(struct run *run)
 	if (!error)
 		engine_init(&run->engine, run->host.context, run->stream);
 	if (!error)
-		error = cuda(run, cuMemAlloc(&run->states, states));
+		error = cuda(run, cuMemAlloc(&run->states, states + sizeof(struct gloop_crowd)));
 	if (!error)
-		error = cuda(run, cuMemsetD8Async(run->states, 0, states, run->stream));
+		error = cuda(run, cuMemsetD8Async(run->states, 0,
+					  states + sizeof(struct gloop_crowd), run->stream));
 	if (!error)
 		error = cuda(run, area_take(run->host.context, areas + pages, &run->shared));
 	if (!error)
@@ -537,6 +582,8 @@ static int prepare_memory(struct run *run)
 		.slice_ns = pick(run->options->slice_us, SLICE_US) * NS_PER_US,
 		.poll_ns = run->options->poll_us * NS_PER_US,
 		.page_count = run->host.page_count,
+		.crowd = (void *)(uintptr_t)(run->states + states),
+		.block_count = run->blocks,
 	};
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){

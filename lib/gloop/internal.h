@@ -83,8 +83,9 @@ struct host { /* what requests need of the run */
 	char *pages; /* page-locked: of each block, page_count */
 	uint32_t page_bytes, page_count;
 	bool confined;
-	/* cuGdevMemRead() and its counterpart; NULL: this libcuda is not gdev's. */
+	/* cuGdevMemRead() and its counterpart, and cuGdevCtxGetRevoked(); NULL: this libcuda is not gdev's. */
 	__typeof__(cuGdevMemRead) *read, *write;
+	__typeof__(cuGdevCtxGetRevoked) *get_revoked;
 	bool reaches; /* one of them has reached device memory: where that is possible, it is in this session's turns */
 };
 
@@ -100,6 +101,8 @@ bool request_needs_page(const struct request *request);
 bool request_blocks(const struct request *request);
 /* It is the copy engines'. */
 bool request_copies(const struct request *request);
+/* It frees device memory, which waits for the kernel's end. */
+bool request_unmaps(const struct request *request);
 /* The descriptor, and for what (poll(2)); -1: none, it waits for its deadline. */
 int request_waits_for(const struct request *request, short *events);
 /* What it has made becomes the kernel's, or is given back; what it used is let go. */

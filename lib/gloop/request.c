@@ -422,6 +422,11 @@ bool request_copies(const struct request *r)
 	return operation_of(r)->copies;
 }
 
+bool request_unmaps(const struct request *r)
+{
+	return r->op == GLOOP_UNMAP;
+}
+
 int request_waits_for(const struct request *r, short *events)
 {
 	*events = operation_of(r)->events;

@@ -371,6 +371,7 @@ static void of_shared_memory(void **state)
 	INVALID_VALUE(cuGdevMemWrite(alive.memory, 16, 0, UINT64_MAX, 0, &read));
 	INVALID_VALUE(cuGdevMemWrite(alive.memory, 16, 0, 0, 1 << 30, &read));
 	REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuGdevMemWrite((CUdeviceptr)&read, 16, 0, 0, 0, &read));
+	INVALID_VALUE(cuGdevCtxGetRevoked(NULL));
 	INVALID_VALUE(cuShmGet(NULL, 0, 4096, 01000));
 	INVALID_VALUE(cuShmGet(&id, 0, 0, 01000));
 	INVALID_VALUE(cuShmAt(NULL, 0, 0));

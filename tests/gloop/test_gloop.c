@@ -63,6 +63,22 @@ static void test_a_block_goes_on_where_it_was_suspended(void **state)
 	assert_true(report.launches > 50);
 }
 
+/* A launch lasts ten milliseconds, and not one. */
+static void test_a_polling_kernel_stays_while_nobody_waits(void **state)
+{
+	struct gloop_options options = {.poll_us = GLOOP_POLL};
+	unsigned count[32], steps = 50000;
+	CUdeviceptr counts = device_bytes(sizeof(count), NULL);
+	struct gloop_report report;
+
+	assert_int_equal(run("count", 1, 32, &options, &report, parameters(&counts, &steps)), 0);
+	take_bytes(count, counts, sizeof(count));
+	for (unsigned i = 0; i < 32; i++)
+		assert_int_equal(count[i], steps);
+	assert_in_range(report.launches, 2, UINT32_MAX); /* else it was too short */
+	assert_in_range(report.launched_ns, 10000000 * (report.launches - 1), UINT64_MAX);
+}
+
 static void test_64_callbacks_wait_and_no_more(void **state)
 {
 	for (unsigned count = 63; count <= 65; count++) {
@@ -502,11 +518,11 @@ static void test_blocks_talk_to_each_other(void **state)
 	}
 }
 
-/* Says "pong" when it has heard of the block, and "no" when that does not come. */
+/* Says "pong" when it has heard of the block, and "no" when that does not come: the kernel may have to be compiled first. */
 static void *answer_once(void *argument)
 {
 	struct pollfd heard = {*(int *)argument, POLLIN, 0};
-	const char *said = poll(&heard, 1, 5000) == 1 ? "pong" : "no";
+	const char *said = poll(&heard, 1, 60000) == 1 ? "pong" : "no";
 
 	if (send(heard.fd, said, strlen(said), 0) < 0)
 		abort();
@@ -563,6 +579,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_run_in_every_thread),
 		cmocka_unit_test(test_a_block_goes_on_where_it_was_suspended),
+		cmocka_unit_test(test_a_polling_kernel_stays_while_nobody_waits),
 		cmocka_unit_test(test_64_callbacks_wait_and_no_more),
 		cmocka_unit_test(test_a_kernel_without_a_loop_is_an_error),
 		cmocka_unit_test(test_options_that_make_no_sense_are_errors),

@@ -307,7 +307,9 @@ static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_wa
 	double_hold(true);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
+	assert_int_equal(fixture->segment->header.revoked, 0);
 	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	assert_int_equal(fixture->segment->header.revoked, 1);
 	nanosleep(&while_ms, NULL);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
@@ -315,6 +317,7 @@ static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_wa
 	post_launch(fixture, B, function, 0);
 	fixture_run(fixture);
 	assert_int_equal(expect_release(fixture, RESOURCE_COMPUTE).wants, 1);
+	assert_int_equal(fixture->segment->header.revoked, 0);
 	assert_int_equal(double_held(), 1);
 	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
 	grant(fixture, RESOURCE_COMPUTE);
