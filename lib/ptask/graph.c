@@ -358,8 +358,10 @@ static void free_parts(struct gdev_graph *graph)
 			block->views[i].current = false;
 		}
 	}
-	for (unsigned i = 0; i < graph->device_count; i++)
+	for (unsigned i = 0; i < graph->device_count; i++) {
 		buffers_finish(&graph->devices[i]);
+		landings_finish(&graph->devices[i]);
+	}
 	list_for_each_safe (module, next_module, &graph->modules, link)
 		unload(module);
 }

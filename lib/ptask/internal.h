@@ -423,6 +423,9 @@ void span_end(uint64_t begin_ns, const char *what, const char *name, int status)
 
 struct publication;
 
+/* landing.c: nothing is on its way any more. */
+void landings_finish(struct device *device);
+
 /* The graph has a name for others from now on. */
 int publish(struct gdev_graph *graph, const struct gdev_graph_options *options);
 /* What has come is seen to; gives the lock up meanwhile. Whether there was anything. */
@@ -509,6 +512,8 @@ struct device {
 	bool direct; /* this process may copy to its memory by itself */
 	double strength;
 	struct gdev_stream *out; /* copies from it */
+	uint8_t *landing;        /* page-locked memory for small ones, for members (landing.c), */
+	uint64_t landings;       /* and which parts of it are in use */
 	struct buffer_class classes[BUFFER_CLASSES];
 	struct invocation {
 		struct gdev_ptask *ptask;

@@ -19,6 +19,7 @@
 #define MEMBERS_A_STRANGER 16 /* a user that is not the owner */
 #define MEMBER_BYTES (256ull << 20)
 #define MEMBER_BYTES_MAX (1ull << 40)
+#define LANDINGS 16 /* of an end, at once */
 
 /* A descriptor that the graph's thread watches. */
 struct door {
@@ -70,6 +71,9 @@ struct end {
 	bool awaits;     /* it is among the channel's waiters */
 	unsigned wanted; /* datablocks that it asked for, */
 	bool wants;      /* and their contents */
+	/* On their way from the device, oldest first (landing.c). */
+	struct known *landing[LANDINGS];
+	unsigned landing_first, landing_count;
 };
 
 struct member {
@@ -99,7 +103,10 @@ struct member {
 		struct gdev_datablock *block; /* the member's reference */
 		bool busy;                    /* below GRAPH_IDS: its memory is in use, */
 		uint64_t bytes;               /* so much of it */
-		uint64_t offset;              /* from GRAPH_IDS on: of a copy in `ours` */
+		uint64_t offset;              /* from GRAPH_IDS on: of a copy in `ours`, */
+		bool landing;        /* which is not there yet: the member does not know the id, */
+		int slot;            /* and comes by way of that, */
+		struct point landed; /* then */
 	} known[2 * GRAPH_IDS];
 	unsigned busy, held; /* ids of each kind */
 	uint64_t given;      /* bytes of those that are busy: no more than the memory has */
@@ -130,6 +137,17 @@ bool member_take_requests(struct member *member, unsigned most);
 bool member_serve_ends(struct member *member);
 /* What it has pushed does not come into channels any more. */
 void member_drop_pending(struct member *member);
+
+/* The first datablock of the end's channel is the member's from here on, under an id. */
+struct known *known_take(struct member *member, struct end *end);
+/* It has pulled it. */
+void known_tell(struct member *member, struct end *end, const struct known *known);
+
+/* landing.c */
+/* The contents of the first datablock of the channel are sent for, and it is taken. False: not this way. */
+bool landing_begin(struct member *member, struct end *end);
+/* Gives what has come to the member; of what has not, we shall be told. Whether there was anything. */
+bool landings_serve(struct member *member, struct end *end);
 
 /* parts.c */
 /* What GRAPH_BUILD asks for: the answer is in the message, and `text` has GRAPH_BUILD_TEXT_MAX bytes. -EPROTO. */

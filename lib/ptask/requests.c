@@ -246,13 +246,20 @@ static void drop_copy(struct member *member, struct known *known)
 	known->offset = GRAPH_NOWHERE;
 }
 
+/* NULL: the member has no datablock of that id. */
+static struct known *known_by(struct member *member, uint32_t id)
+{
+	struct known *known = id < array_length(member->known) ? &member->known[id] : NULL;
+
+	return known && known->block && !known->landing ? known : NULL;
+}
+
 static int drop(struct member *member, uint32_t id)
 {
-	struct known *known;
+	struct known *known = known_by(member, id);
 
-	if (id >= array_length(member->known) || !member->known[id].block)
+	if (!known)
 		return -EPROTO;
-	known = &member->known[id];
 	if (id >= GRAPH_IDS) {
 		drop_copy(member, known);
 		member->held--;
@@ -318,8 +325,8 @@ static int on_push(struct member *member, const struct graph_request *request)
 		error = take_given(member, end->channel, request);
 	if (error)
 		return error;
-	known = &member->known[request->id];
-	if (!known->block || !template_fits(known->block->tmpl, end->channel->tmpl))
+	known = known_by(member, request->id);
+	if (!known || !template_fits(known->block->tmpl, end->channel->tmpl))
 		return -EPROTO;
 	if (is_a_strangers(known->block) && is_read_here(end->channel))
 		error = make_private(known->block);
@@ -348,10 +355,8 @@ static int on_bring(struct member *member, const struct graph_request *request)
 	struct known *known;
 	int error;
 
-	if (request->id < GRAPH_IDS || request->id >= array_length(member->known))
-		return -EPROTO;
-	known = &member->known[request->id];
-	if (!known->block)
+	known = request->id < GRAPH_IDS ? NULL : known_by(member, request->id);
+	if (!known)
 		return -EPROTO;
 	error = bring(member, known);
 	member_answer(member, (struct graph_answer){.type = GRAPH_BROUGHT,
@@ -461,16 +466,42 @@ static uint32_t free_id(const struct member *member)
 	return id;
 }
 
-/* One datablock for the member, if there is one and it is complete; else we shall be told. */
+struct known *known_take(struct member *member, struct end *end)
+{
+	struct known *known = &member->known[free_id(member)];
+
+	*known = (struct known){
+		.member = member, .block = channel_take(end->channel), .offset = GRAPH_NOWHERE};
+	if (end->ptask && !end->sticky)
+		elsewhere_took(end->ptask, end->number++, known->block->proxy);
+	member->held++;
+	end->wanted--;
+	member->wanted--;
+	return known;
+}
+
+void known_tell(struct member *member, struct end *end, const struct known *known)
+{
+	member_answer(member, (struct graph_answer){.type = GRAPH_PULLED,
+				      .end = (uint32_t)(end - member->ends),
+				      .id = (uint32_t)(known - member->known),
+				      .offset = known->offset,
+				      .bytes = known->block->bytes});
+}
+
+/* One datablock for the member, if there is one and it is complete, or will be; else we shall be told. */
 static bool give_one(struct member *member, struct end *end)
 {
 	struct gdev_channel *channel = end->channel;
 	struct gdev_graph *graph = member->graph;
 	struct gdev_datablock *block;
 	struct known *known;
-	uint32_t id;
 
 	if (!end->wanted || !channel->count || graph->error || graph->terminated)
+		return false;
+	if (end->wants && landing_begin(member, end))
+		return true;
+	if (end->landing_count) /* they come in their order */
 		return false;
 	block = channel->queue[channel->first];
 	if (!block_complete(block)) {
@@ -479,24 +510,11 @@ static bool give_one(struct member *member, struct end *end)
 	}
 	if (lanes_error(graph))
 		return false;
-	id = free_id(member);
-	known = &member->known[id];
-	*known = (struct known){
-		.member = member, .block = channel_take(channel), .offset = GRAPH_NOWHERE};
-	if (end->ptask && !end->sticky)
-		elsewhere_took(end->ptask, end->number++, block->proxy);
-	member->held++;
-	end->wanted--;
-	member->wanted--;
+	known = known_take(member, end);
 	if (end->wants)
 		bring(member, known); /* else the member asks, and hears why not */
-	if (member->left)
-		return true;
-	member_answer(member, (struct graph_answer){.type = GRAPH_PULLED,
-				      .end = (uint32_t)(end - member->ends),
-				      .id = id,
-				      .offset = known->offset,
-				      .bytes = known->block->bytes});
+	if (!member->left)
+		known_tell(member, end, known);
 	return true;
 }
 
@@ -505,8 +523,8 @@ static void show_end(struct member *member, struct end *end, uint32_t before)
 {
 	const struct gdev_channel *channel = end->channel;
 	struct graph_end *shown = &member->segment->ends[end - member->ends];
-	uint32_t state = channel->ended && (end->pushes || !channel->count) ? GRAPH_END_OVER
-									    : GRAPH_END_OPEN;
+	bool empty = !channel->count && !end->landing_count;
+	uint32_t state = channel->ended && (end->pushes || empty) ? GRAPH_END_OVER : GRAPH_END_OPEN;
 
 	if (end->pushes && channel->broken)
 		state = GRAPH_END_OVER;
@@ -533,6 +551,7 @@ static bool serve_end(struct member *member, struct end *end)
 		drop_pending(end);
 	if (end->pushes)
 		some = put_pending(end);
+	some |= landings_serve(member, end);
 	while (!end->pushes && !member->left && give_one(member, end)) {
 		some = true;
 		if (end->channel->pullers > 1)
@@ -540,7 +559,7 @@ static bool serve_end(struct member *member, struct end *end)
 	}
 	note_wait(member, end);
 	show_end(member, end, taken);
-	if ((end->closed || member->left) && !end->count) {
+	if ((end->closed || member->left) && !end->count && !end->landing_count) {
 		close_end(member->graph, end);
 		some = true;
 	}

@@ -20,6 +20,12 @@ void must(struct gdev_graph *graph, int error, const char *call, const char *fil
 	_fail(file, line);
 }
 
+void needs_faults(void)
+{
+	if (getenv("GDEV_TEST_CHECKED"))
+		skip();
+}
+
 uint64_t in_seconds(unsigned seconds)
 {
 	struct timespec now;

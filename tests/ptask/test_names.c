@@ -508,14 +508,17 @@ static void test_closed_while_others_have_it(void **state)
 
 static void test_failure(void **state)
 {
-	struct fixture *f = open_named("fails");
-	struct gdev_ptask *bad = function(f, "fault");
+	struct fixture *f;
+	struct gdev_ptask *bad;
 	struct gdev_channel *found;
 	struct gdev_datablock *block;
 	struct gdev_graph *graph;
 	char why[GDEV_WHY_BYTES];
 	int values[N] = {0};
 
+	needs_faults();
+	f = open_named("fails");
+	bad = function(f, "fault");
 	named(f, "in", NULL, input(bad, f->ints, 1), false);
 	named(f, "out", output(bad, f->ints, 0), NULL, false);
 	good(f->graph, gdev_graph_run(f->graph));

@@ -579,6 +579,7 @@ static void test_own_session_fails(void **state)
 	char why[GDEV_WHY_BYTES];
 	struct fixture *f, owner;
 
+	needs_faults();
 	fixture_setup_own((void **)&f);
 	owner = (struct fixture){.graph = f->owner};
 	bad = function(f, "fault");
