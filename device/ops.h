@@ -12,7 +12,7 @@
  * Threads. Every operation may be called from any thread, also concurrently, except that an object's
  * destroy is the last call on it. Nothing here blocks on a command, unless it says so. A backend calls
  * the worker back (struct device_host, command->done) without holding a lock that any operation takes.
- * Brief are submit, pause, presence, keeps, rehome, chunk_host_fd, overhead_bytes, module_bytes and
+ * Brief are submit, follow, pause, presence, keeps, rehome, chunk_host_fd, overhead_bytes, module_bytes and
  * module_managed_bytes: the worker calls them with its lock held. They take microseconds, whatever other
  * operations are doing just then.
  *
@@ -83,6 +83,7 @@ enum device_command_kind {
 	DEVICE_LAUNCH,
 	DEVICE_COPY,
 	DEVICE_FILL,
+	DEVICE_OWN, /* none of the worker's: the backend's own */
 };
 
 /* Sums since the device was opened. */
@@ -317,6 +318,10 @@ struct device_ops {
 	 * inside submit(). Commands of a queue are done in their order. Brief: it may hand to the driver what
 	 * waits (some 3 us a command), but what takes longer is for a thread of the device's own. */
 	void (*submit)(struct device_queue *queue, struct device_command *command);
+	/* Optional. What is submitted to `queue` from here on begins when all is done that `awaited` has, another queue of the
+	 * space with something in flight. Whose done() is called first is open. Brief. False: it cannot be told to; nothing has
+	 * changed. */
+	bool (*follow)(struct device_queue *queue, struct device_queue *awaited);
 
 	/* Optional, all five: arrays, textures and surfaces that the device makes. What array_layout() says of the shape is
 	 * true. array_bytes: the most that the array takes of the device's memory; pure.

@@ -25,6 +25,7 @@ struct module;
 enum command_state {
 	COMMAND_QUEUED,    /* in stream->queued */
 	COMMAND_SUBMITTED, /* lent to the device */
+	COMMAND_FOLLOWS, /* WAIT: in stream->passed; the device waits, and the worker has not seen the end of that */
 	COMMAND_PASSED, /* in stream->passed and not the device's: complete when it is first there */
 };
 
@@ -63,7 +64,7 @@ struct command {
 	uint64_t estimate_ns;    /* how long it takes, as far as one knows, */
 	uint64_t doubt_ns;       /* and by how much others of its kind were off */
 	uint64_t sequence;       /* in the order of submission */
-	struct list flight_link; /* streams.flight */
+	struct list flight_link; /* streams.flight; FOLLOWS: streams.followers */
 	struct command *done_next;
 	struct device_command device;
 	struct function *function;

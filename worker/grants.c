@@ -352,6 +352,19 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 	return resource->state == GRANT_HELD && window_is_open(core, which, stream, estimate_ns);
 }
 
+/* What waits on the device keeps the grant, and room of the window. It does so only while nobody else wants the device, and for
+ * what is short: to see the end of that takes 10 us. */
+bool grant_may_follow(struct core *core)
+{
+	if (__atomic_load_n(&core->grants.estimate_ns, __ATOMIC_RELAXED) > LONG_NS)
+		return false;
+	for (uint32_t i = 0; i < RESOURCES; i++)
+		if (i == RESOURCE_COMPUTE || core->grants.resources[i].in_flight)
+			if (!grant_is_uncontended(core, i))
+				return false;
+	return true;
+}
+
 void grant_submitted(struct core *core, struct command *command)
 {
 	struct resource *resource = &core->grants.resources[command->resource];

@@ -81,6 +81,8 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 bool grant_lasts(struct core *core, enum device_resource which);
 /* Whether we hold it, and nobody else wants it. */
 bool grant_is_uncontended(struct core *core, enum device_resource which);
+/* Whether a command may go to the device to wait there for one that is. */
+bool grant_may_follow(struct core *core);
 void grant_submitted(struct core *core, struct command *command);
 /* What its time on the device adds to the resource's. */
 uint64_t grant_finished(struct core *core, struct command *command);

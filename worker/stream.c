@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "gdev/error.h"
 #include "worker/command.h"
@@ -17,12 +18,16 @@
 #include "worker/module.h"
 #include "worker/usage.h"
 
+#define STAMPS_BEHIND 8 /* the last command on the device is looked for so far */
+
 void streams_init(struct core *core)
 {
 	struct streams *streams = &core->streams;
 
-	for (int i = 0; i < SESSION_TIMELINES; i++)
+	for (int i = 0; i < SESSION_TIMELINES; i++) {
 		list_init(&streams->waiters[i]);
+		list_init(&streams->followers[i]);
+	}
 	list_init(&streams->ready);
 	list_init(&streams->fenced);
 	list_init(&streams->fences);
@@ -314,6 +319,45 @@ static void move_finished(struct core *core, struct command *command)
 	command_destroy(command);
 }
 
+/* It is done as far as the device goes. The stream may be gone afterwards. */
+static void finish(struct core *core, struct stream *stream, struct command *command)
+{
+	command->state = COMMAND_PASSED;
+	if (command->queued_ns)
+		trace_command(core, command);
+	complete_front(core, stream);
+	if (stream->ordered && list_empty(&stream->passed)) {
+		stream->ordered = false;
+		stream_ready(core, stream);
+	}
+	stream_settle(core, stream);
+}
+
+/* What it follows is complete. */
+static void wait_finished(struct core *core, struct command *command)
+{
+	const struct stream *awaited = core->streams.by_timeline[command->request.wait->awaited];
+	struct stream *stream = command->stream;
+
+	command->error = core->error;
+	if (list_first(&stream->passed, struct command, link) == command) {
+		stream->released_ns = awaited ? awaited->finished_ns : clock_now_ns();
+		stream->finished_ns = max_of(stream->finished_ns, stream->released_ns);
+	}
+	finish(core, stream, command);
+}
+
+/* It was on the device before it could begin there: that was no time of its own. */
+static void begin_released(const struct stream *stream, struct device_command *command)
+{
+	uint64_t start_ns = min_of(stream->released_ns, command->finished_ns);
+
+	if (command->started_ns >= start_ns)
+		return;
+	device_command_start(command, start_ns);
+	command->busy_ns = min_of(command->busy_ns, command->finished_ns - start_ns);
+}
+
 void stream_finished(struct core *core, struct command *command)
 {
 	struct stream *stream = command->stream;
@@ -322,7 +366,12 @@ void stream_finished(struct core *core, struct command *command)
 		move_finished(core, command);
 		return;
 	}
+	if (command->state == COMMAND_FOLLOWS) {
+		wait_finished(core, command);
+		return;
+	}
 	list_remove(&command->flight_link);
+	begin_released(stream, &command->device);
 	if (command->served)
 		swap_served(core, command);
 	else
@@ -345,34 +394,40 @@ void stream_finished(struct core *core, struct command *command)
 		stream_ready(core, stream);
 		return;
 	}
-	command->state = COMMAND_PASSED;
-	if (command->queued_ns)
-		trace_command(core, command);
-	complete_front(core, stream);
-	if (stream->ordered && list_empty(&stream->passed)) {
-		stream->ordered = false;
-		stream_ready(core, stream);
-	}
-	stream_settle(core, stream);
+	finish(core, stream, command);
 }
 
 /* ---- passing ---- */
+
+/* For whoever has the lock, or gets it. */
+static void add_done(struct core *core, struct command *command)
+{
+	struct command *head = __atomic_load_n(&core->done, __ATOMIC_RELAXED);
+
+	do
+		command->done_next = head;
+	while (!__atomic_compare_exchange_n(
+		&core->done, &head, command, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+}
 
 static void command_done(struct device_command *device, int error)
 {
 	struct command *command = container_of(device, struct command, device);
 	struct core *core = command->core;
-	struct command *head = __atomic_load_n(&core->done, __ATOMIC_RELAXED);
 	bool more_done =
 		device->more_done; /* the thread that has the lock may take the command at once */
 
 	command->error = error;
-	do
-		command->done_next = head;
-	while (!__atomic_compare_exchange_n(
-		&core->done, &head, command, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	add_done(core, command);
 	if (!more_done && !pthread_mutex_trylock(&core->lock))
 		core_unlock(core);
+}
+
+/* Not at once: one stream's completion releases another's, through however many. */
+void stream_released(struct core *core, struct command *command)
+{
+	list_remove(&command->flight_link);
+	add_done(core, command);
 }
 
 static void submit_command(struct core *core, struct stream *stream, struct command *command)
@@ -393,6 +448,8 @@ static void submit_command(struct core *core, struct stream *stream, struct comm
 	stream->timed = false;
 	limit_submitted(core, command);
 	core->ops->submit(stream->queue, &command->device);
+	if (core->ops->follow && !command->in_pieces)
+		timeline_look_again(core, stream->timeline, command->value);
 }
 
 void stream_submit_served(struct core *core, struct command *command)
@@ -450,6 +507,45 @@ static bool is_fenced(struct core *core, const struct command *command)
 	return false;
 }
 
+/* The last of the stream's commands that is on the device; NULL: none is, or more than stamps has passed since. */
+static const struct command *last_there(const struct stream *stream)
+{
+	const struct list *link = stream->passed.prev;
+
+	for (unsigned i = 0; i < STAMPS_BEHIND && link != &stream->passed; i++, link = link->prev) {
+		const struct command *command = list_entry(link, struct command, link);
+		if (command->state != COMMAND_PASSED)
+			return command->state == COMMAND_SUBMITTED ? command : NULL;
+	}
+	return NULL;
+}
+
+/* Whether all that is awaited is on the device, and nothing behind it in its stream, which might wait for ours. */
+static bool is_last_there(
+	const struct core *core, const struct stream *stream, const struct record_wait *wait)
+{
+	const struct stream *awaited = core->streams.by_timeline[wait->awaited];
+	const struct command *next, *last;
+
+	if (!awaited || awaited == stream ||
+		core->streams.posted[wait->awaited] < wait->awaited_value)
+		return false;
+	next = list_first(&awaited->queued, struct command, link);
+	last = last_there(awaited);
+	return last && last->value <= wait->awaited_value &&
+	       (!next || next->value > wait->awaited_value);
+}
+
+static bool pass_to_follow(
+	struct core *core, struct stream *stream, struct command *command, uint32_t awaited)
+{
+	command->state = COMMAND_FOLLOWS;
+	list_remove(&command->link);
+	list_append(&stream->passed, &command->link);
+	list_append(&core->streams.followers[awaited], &command->flight_link);
+	return true;
+}
+
 static bool try_wait(struct core *core, struct stream *stream, struct command *command)
 {
 	const struct record_wait *wait = command->request.wait;
@@ -462,6 +558,9 @@ static bool try_wait(struct core *core, struct stream *stream, struct command *c
 					  &core->segment->header.host_completed, __ATOMIC_ACQUIRE);
 	if (reached >= wait->awaited_value)
 		return pass_command(core, stream, command, 0);
+	if (core->ops->follow && grant_may_follow(core) && is_last_there(core, stream, wait) &&
+		core->ops->follow(stream->queue, core->streams.by_timeline[wait->awaited]->queue))
+		return pass_to_follow(core, stream, command, wait->awaited);
 	return stream_wait_in(&core->streams.waiters[wait->awaited], stream);
 }
 

@@ -6,6 +6,10 @@
  * the device or (waits, stamps) at once, into stream->passed. Commands complete from the front of
  * `passed`, so a timeline counts in order whatever order the device finishes in.
  *
+ * Where the device can wait by itself, a WAIT for what is on it passes before that is done, and what comes next goes to
+ * the device behind it (FOLLOWS). Only for what is there already, in the same turn, and the last of its stream there: so
+ * what has been submitted comes to its end without what has not.
+ *
  * A stream whose first command cannot pass is in exactly one place, by stream->link:
  *   streams.ready              it may pass: to be looked at
  *   streams.waiters[timeline]  a WAIT for a timeline of the session (0: for host_completed)
@@ -44,6 +48,7 @@ struct stream {
 	bool ordered;                  /* its first command waits for all before it to be done */
 	bool timed;                    /* its last one was a STAMP behind what is on the device */
 	uint64_t finished_ns;          /* when its last command on the device ended */
+	uint64_t released_ns; /* … or what it followed there; nothing behind that began before */
 	uint64_t device_ns;
 };
 
@@ -59,6 +64,7 @@ struct streams {
 	uint64_t posted[SESSION_TIMELINES];    /* the last value that a record carried */
 	uint64_t completed[SESSION_TIMELINES]; /* what we have published */
 	struct list waiters[SESSION_TIMELINES];
+	struct list followers[SESSION_TIMELINES]; /* WAITs for it that are FOLLOWS */
 	struct list ready, fenced;
 	struct list fences; /* fences that are not complete, oldest first */
 	uint64_t fence_count;
@@ -87,8 +93,10 @@ void streams_dispatch(struct core *core);
 void stream_ready(struct core *core, struct stream *stream);
 /* All streams, wherever they wait. */
 void streams_ready_all(struct core *core);
-/* The device has finished this one (command->error is set). */
+/* The device has finished this one (command->error is set), or what it FOLLOWS is complete. */
 void stream_finished(struct core *core, struct command *command);
+/* Of a command that FOLLOWS: stream_finished(), when the lock is let go. */
+void stream_released(struct core *core, struct command *command);
 /* The client has run more host functions. */
 void streams_host_progress(struct core *core);
 
@@ -105,6 +113,8 @@ void barrier_start(struct core *core, struct barrier *barrier);
 
 /* timeline.c: publishes `value`, wakes the client if it waits for it, and streams and sessions that do. */
 void timeline_complete(struct core *core, uint32_t timeline, uint64_t value);
+/* Streams whose WAIT for no more than the value this may end. */
+void timeline_look_again(struct core *core, uint32_t timeline, uint64_t value);
 /* Releases everything that waits for a value that has been posted, with `error`. */
 void timelines_release(struct core *core, int error);
 void timeline_error(struct core *core, uint32_t timeline, int error);

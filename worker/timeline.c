@@ -8,17 +8,25 @@
 #include "worker/command.h"
 #include "worker/core.h"
 
-/* Streams whose WAIT this ends. */
-static void release_waiters(struct core *core, uint32_t timeline)
+void timeline_look_again(struct core *core, uint32_t timeline, uint64_t value)
 {
 	struct list *waiters = &core->streams.waiters[timeline];
 	struct stream *stream, *next;
 
 	list_for_each_safe (stream, next, waiters, link) {
 		struct command *first = list_first(&stream->queued, struct command, link);
-		if (first->request.wait->awaited_value <= core->streams.completed[timeline])
+		if (first->request.wait->awaited_value <= value)
 			stream_ready(core, stream);
 	}
+}
+
+static void release_followers(struct core *core, uint32_t timeline)
+{
+	struct command *command, *next;
+
+	list_for_each_safe (command, next, &core->streams.followers[timeline], flight_link)
+		if (command->request.wait->awaited_value <= core->streams.completed[timeline])
+			stream_released(core, command);
 }
 
 void timeline_complete(struct core *core, uint32_t timeline, uint64_t value)
@@ -36,7 +44,9 @@ void timeline_complete(struct core *core, uint32_t timeline, uint64_t value)
 	if (want && want <= value)
 		core_wake_client(core);
 	if (timeline && !list_empty(&core->streams.waiters[timeline]))
-		release_waiters(core, timeline);
+		timeline_look_again(core, timeline, value);
+	if (!list_empty(&core->streams.followers[timeline]))
+		release_followers(core, timeline);
 	if (!list_empty(&core->events.watches))
 		events_progress(core, timeline);
 }

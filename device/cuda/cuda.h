@@ -153,7 +153,8 @@ struct device_chunk {
 
 struct device_queue {
 	struct device_space *space;
-	CUstream stream; /* NULL: there is no context */
+	atomic_uint references; /* its owner's, and of each struct follow */
+	CUstream stream;        /* NULL: there is no context */
 	uint32_t word;
 	int priority;
 	uint32_t part_first, part_count; /* multiprocessors; 0: all */
@@ -185,6 +186,12 @@ struct device_queue {
 	struct list link;         /* of device->busy */
 	uint64_t seen;            /* how many it knew to be marked */
 	uint64_t progress_ns;     /* when it last moved, or was asked for errors */
+};
+
+/* Among what is to be issued: what comes behind it in its queue waits for all that the other one has. */
+struct follow {
+	struct device_command command; /* DEVICE_OWN */
+	struct device_queue *awaited;
 };
 
 /* What became of an attempt to issue something. If it is not ISSUE_DONE, nothing has been issued. */
@@ -409,6 +416,7 @@ bool command_issue(struct device_space *space, CUstream stream,
 int issuer_start(struct device *device);
 void issuer_stop(struct device *device);
 void cuda_submit(struct device_queue *queue, struct device_command *command);
+bool cuda_follow(struct device_queue *queue, struct device_queue *awaited);
 void issuer_submit(struct device_queue *queue, struct device_command *command);
 /* The poller's. The rest of a row of launches that has not come is waited for no more. */
 void issuer_end_hold(struct device *device);
@@ -431,6 +439,7 @@ void preempt_destroy(struct device *device);
 
 /* queue.c */
 int cuda_queue_create(struct device_space *space, int priority, struct device_queue **queue);
+void queue_put(struct device_queue *queue);
 void cuda_queue_destroy(struct device_queue *queue);
 /* part.c. Its stream, in the context that there is: when it is made, when it is bound, and in each context anew. */
 int queue_open_stream(struct device_queue *queue);

@@ -241,6 +241,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.queue_destroy = cuda_queue_destroy,
 	.queue_bind = cuda_queue_bind,
 	.submit = cuda_submit,
+	.follow = cuda_follow,
 	.preempt = cuda_preempt,
 	.pause = cuda_pause,
 	.keeps = cuda_keeps,

@@ -89,7 +89,8 @@
 	X(cuStreamQuery, cuStreamQuery)                                                            \
 	X(cuStreamSynchronize, cuStreamSynchronize)                                                \
 	X(cuStreamWriteValue32, cuStreamWriteValue32_v2)                                           \
-	X(cuStreamWriteValue64, cuStreamWriteValue64_v2)
+	X(cuStreamWriteValue64, cuStreamWriteValue64_v2)                                           \
+	X(cuStreamWaitValue64, cuStreamWaitValue64_v2)
 
 /* NULL where the library has them no more. */
 #define DRIVER_FUNCTIONS_OF_OLD(X)                                                                 \

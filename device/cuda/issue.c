@@ -15,6 +15,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -165,6 +166,28 @@ static bool issue_one(struct device *device, struct device_command *command, boo
 	return true;
 }
 
+/* Both queues may be gone if what they had is done: then there is nothing to wait for. Without the wait nothing may follow. */
+static void issue_follow(struct device *device, struct follow *follow)
+{
+	struct device_queue *queue = follow->command.queue, *awaited = follow->awaited;
+	CUresult result = CUDA_SUCCESS;
+
+	if (atomic_load(&awaited->completed) != awaited->issued) {
+		device_enter(device);
+		mark(awaited);
+		if (device->issuer.unmarked == awaited)
+			device->issuer.unmarked = NULL;
+		result = device->driver->cuStreamWaitValue64(queue->stream,
+			device->words_address + awaited->word * sizeof(uint64_t), awaited->issued,
+			CU_STREAM_WAIT_VALUE_GEQ);
+	}
+	if (result)
+		space_break(queue->space, -GDEV_E_SESSION_LOST);
+	queue_put(queue);
+	queue_put(awaited);
+	free(follow);
+}
+
 /* Issues the first of the chain, or as many as can go as one. The rest; all, if that would take long. */
 static struct device_command *issue_first(
 	struct device *device, struct device_command *first, bool brief)
@@ -253,7 +276,14 @@ static struct device_command *issue_chain(
 
 	while (command) {
 		struct device_queue *queue = command->queue, *before = issuer->unmarked;
-		struct device_command *rest = issue_first(device, command, brief);
+		struct device_command *rest;
+		if (command->kind == DEVICE_OWN) {
+			rest = command->next;
+			issue_follow(device, container_of(command, struct follow, command));
+			command = rest;
+			continue;
+		}
+		rest = issue_first(device, command, brief);
 		if (rest == command)
 			return command;
 		if (before && before != queue)
@@ -395,6 +425,21 @@ void issuer_submit(struct device_queue *queue, struct device_command *command)
 			issue_all(device, true);
 	}
 	pthread_mutex_unlock(&issuer->lock);
+}
+
+/* A stopped launch leaves its stream and comes again: its place there is not its end. */
+bool cuda_follow(struct device_queue *queue, struct device_queue *awaited)
+{
+	struct follow *follow = queue->space->device->preempt ? NULL : calloc(1, sizeof *follow);
+
+	if (!follow)
+		return false;
+	follow->command.kind = DEVICE_OWN;
+	follow->awaited = awaited;
+	atomic_fetch_add(&queue->references, 1);
+	atomic_fetch_add(&awaited->references, 1);
+	issuer_submit(queue, &follow->command);
+	return true;
 }
 
 /* ---- what the poller does for it ---- */

@@ -56,6 +56,7 @@ int cuda_queue_create(struct device_space *space, int priority, struct device_qu
 	if (!queue)
 		return -ENOMEM;
 	memset(queue, 0, sizeof *queue);
+	queue->references = 1;
 	queue->room_until = QUEUE_COMMANDS;
 	queue->space = space;
 	queue->priority = priority;
@@ -87,6 +88,12 @@ err_free:
 	return error;
 }
 
+void queue_put(struct device_queue *queue)
+{
+	if (atomic_fetch_sub(&queue->references, 1) == 1)
+		free(queue);
+}
+
 void queue_unlist(struct device_queue *queue)
 {
 	struct device *device = queue->space->device;
@@ -114,7 +121,7 @@ void cuda_queue_destroy(struct device_queue *queue)
 	pthread_mutex_lock(&device->lock);
 	device->free_words[device->free_word_count++] = queue->word;
 	pthread_mutex_unlock(&device->lock);
-	free(queue);
+	queue_put(queue);
 }
 
 /* ---- completion ---- */

@@ -3,9 +3,9 @@
  * Lanes: the streams of a graph. What depends on a command of another lane is sent behind a wait for it; nobody waits on the
  * host. A lane remembers what it waits for already, so that a wait is sent once.
  *
- * Narrow graphs. On an NVIDIA GPU what waits for another lane goes to the device when the worker has seen the end of what it
- * waits for, some 10 us later; kernels of one lane follow each other in less than one. That is more than short kernels gain by
- * overlapping. So all ptasks are in one lane as long as their kernels are short.
+ * Narrow graphs. On an NVIDIA GPU a wait for another lane costs up to 10 us, when the worker has to see the end of what is
+ * awaited; kernels of one lane follow each other in less than one. That is more than short kernels gain by overlapping. So
+ * all ptasks are in one lane as long as their kernels are short.
  */
 #include <errno.h>
 

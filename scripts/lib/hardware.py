@@ -215,7 +215,7 @@ SUITES = ["integ/test_examples.py", "integ/test_sessions.py", "integ/test_waits.
 # What `meson test` has beyond that, and why it is not run here.
 ELSEWHERE = {
     "device cpu, print, fatbin; ptx": "the software GPU and its compiler",
-    "integ/test_driver.py; device test_backends, test_cuda and test_preempt as they are there":
+    "integ/test_driver.py; device test_backends, test_cuda, test_preempt and test_follow as they are there":
         "the driver library that is made for tests",
     "integ/test_doctor.py, integ/test_install.py": "what the software GPU cannot compile; building with a compiler",
     "unit, proto, sched, gdevd, cli; cuda names, header, covered": "they use no device",
@@ -273,6 +273,7 @@ def check_backend(sides):
         Tap(*run_test(sides, [folder / "test_device_cuda_array"], 120)).say("device test_cuda_array"),
         Tap(*run_test(sides, [folder / "test_device_preempt"], 120)).say("device test_preempt"),
         Tap(*run_test(sides, [folder / "test_device_parts", "cuda"], 120)).say("device test_parts"),
+        Tap(*run_test(sides, [folder / "test_device_follow"], 120)).say("device test_follow"),
     ])
 
 

@@ -19,7 +19,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static bool stopped; /* fake_stop() */
 static atomic_uint writes, pending, launched_on;
 
-enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE };
+enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE, WORK_WAIT };
 
 struct work {
 	struct work *next;
@@ -198,7 +198,7 @@ static CUresult gate(uint64_t at)
 {
 	const char *flag;
 
-	while ((flag = fake_byte_at(at, false)) && !*(const volatile char *)flag)
+	while ((flag = fake_byte_at(at, false)) && !__atomic_load_n(flag, __ATOMIC_ACQUIRE))
 		spin(100000);
 	return flag ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
@@ -325,9 +325,21 @@ static CUresult execute(const struct work *w)
 		return execute_fill(w);
 	case WORK_LAUNCH:
 		return execute_launch(w);
+	case WORK_WAIT:
+		return CUDA_SUCCESS;
 	default:
 		return store(w->address, &w->value, w->element);
 	}
+}
+
+/* With fake_lock. Whether it is not its time yet. */
+static bool must_wait(const struct work *work)
+{
+	if (work->kind == WORK_LAUNCH)
+		return !strcmp(work->function->name, "endless");
+	return work->kind == WORK_WAIT &&
+	       __atomic_load_n((uint64_t *)fake_byte_at(work->address, false), __ATOMIC_ACQUIRE) <
+		       work->value;
 }
 
 static void *stream_main(void *argument)
@@ -337,12 +349,11 @@ static void *stream_main(void *argument)
 	pthread_mutex_lock(&fake_lock);
 	while (!stream->stopping) {
 		struct work *work = stream->first;
-		if (!work || fake_broken || stopped ||
-			(work->kind == WORK_LAUNCH && !strcmp(work->function->name, "endless"))) {
+		if (!work || fake_broken || stopped || must_wait(work)) {
 			pthread_cond_wait(&moved, &fake_lock);
 			continue;
 		}
-		CUresult result = work->kind == WORK_WRITE ? CUDA_SUCCESS : fake_trip("work");
+		CUresult result = work->kind >= WORK_WRITE ? CUDA_SUCCESS : fake_trip("work");
 		if (!result)
 			result = execute(work);
 		if (result) {
@@ -498,6 +509,14 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value,
 				       .address = addr,
 				       .value = value,
 				       .element = sizeof value});
+}
+
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	ENTER();
+	if (flags != CU_STREAM_WAIT_VALUE_GEQ)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return enqueue(stream, &(struct work){.kind = WORK_WAIT, .address = addr, .value = value});
 }
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)

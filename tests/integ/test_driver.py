@@ -55,6 +55,13 @@ class Driver(unittest.TestCase):
             int(process.joinpath("stat").read_text().rpartition(")")[2].split()[16]),
             int(group.read_text().split()[-1]) if group.exists() else None)
 
+    def test_streams(self):
+        """Streams that wait for each other, on the device where it can, see what they wait for"""
+        gdevd = self.start()
+        for seed in range(3):
+            code, _, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "ordered", str(seed), "1000"], 90)
+            self.assertEqual(code, 0, err)
+
     def test_log_of_calls(self):
         """GDEV_LOG=calls writes every call with its arguments and result; GDEV_LOG=failed those that failed"""
         gdevd = self.start()

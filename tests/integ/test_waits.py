@@ -28,6 +28,12 @@ class Waits(integ.Case):
         """A host function that blocks holds up its own stream only, however much is queued"""
         self.waits("host-function")
 
+    def test_streams(self):
+        """Streams that wait for each other see what they wait for"""
+        for seed in range(3):
+            code, out, err = self.gdev_run(PROGRAMS / "ordered", str(seed), "1000", timeout=90)
+            self.assertEqual(code, 0, out + err)
+
 
 if __name__ == "__main__":
     integ.main()

@@ -21,7 +21,8 @@ unsigned double_modules, double_chunks;
 struct double_context double_context;
 
 static uint64_t clock_ns = 1000;
-static bool together, paused, quiet;
+static bool together, paused, quiet, follows_refused;
+static unsigned followed;
 
 static struct core *watched;
 
@@ -104,6 +105,15 @@ static void submit(struct device_queue *queue, struct device_command *command)
 		command->started_ns = clock_ns;
 	held[held_count++] = command;
 	submitted++;
+}
+
+static bool follow(struct device_queue *queue, struct device_queue *awaited)
+{
+	assert_ptr_not_equal(queue, awaited);
+	if (follows_refused)
+		return false;
+	followed++;
+	return true;
 }
 
 static struct device_command *take_oldest(void)
@@ -291,7 +301,7 @@ const struct device_ops *double_ops(void)
 	ops.retire = retire;
 	ops.revive = revive;
 	holding = false;
-	held_count = submitted = 0;
+	held_count = submitted = followed = 0;
 	double_modules = double_chunks = 0;
 	busy_ns = 100;
 	together = paused = false;
@@ -309,6 +319,23 @@ void double_release(unsigned count, int error)
 		assert_true(held_count > 0);
 		execute(take_oldest(), error);
 	}
+}
+
+void double_release_newest(int error)
+{
+	assert_true(held_count > 0);
+	execute(held[--held_count], error);
+}
+
+void double_follows(bool refuses)
+{
+	ops.follow = follow;
+	follows_refused = refuses;
+}
+
+unsigned double_followed(void)
+{
+	return followed;
 }
 
 unsigned double_held(void)

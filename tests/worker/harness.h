@@ -141,6 +141,11 @@ uint64_t post_first_launch(struct fixture *fixture, uint32_t timeline, uint32_t 
 void double_hold(bool hold);
 /* Lets the oldest `count` that it holds be done, with this error. */
 void double_release(unsigned count, int error);
+/* The one that it was given last. */
+void double_release_newest(int error);
+/* One queue can wait for another there, unless it refuses; how often it was told to. What it holds is released as the test says. */
+void double_follows(bool refuses);
+unsigned double_followed(void);
 unsigned double_held(void);
 /* How many commands were ever submitted. */
 unsigned double_submitted(void);
