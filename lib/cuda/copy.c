@@ -188,9 +188,10 @@ static CUresult follow_contexts(CUcontext to, CUcontext from, bool sync)
 	CUcontext current;
 
 	TRY(current_context(&current));
-	if (!handle_is(HANDLE_CONTEXT, to) || !handle_is(HANDLE_CONTEXT, from) || !to->session ||
-		!from->session)
-		return fail(CUDA_ERROR_INVALID_CONTEXT, "one of the two is no living context");
+	if (!to || !from)
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "one of the two contexts is NULL");
+	TRY(context_or_current(to, &to));
+	TRY(context_or_current(from, &from));
 	if (sync && to != current)
 		TRY(context_synchronise(to));
 	return sync && from != current && from != to ? context_synchronise(from) : CUDA_SUCCESS;

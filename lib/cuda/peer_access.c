@@ -314,12 +314,12 @@ void access_leave_context(CUcontext context)
 
 /* ---- the calls ---- */
 
-static CUresult check_peer(CUcontext peer, CUcontext *context)
+/* *peer: as given, and as it is found by. */
+static CUresult check_peer(CUcontext *peer, CUcontext *context)
 {
 	TRY(current_context(context));
-	if (!handle_is(HANDLE_CONTEXT, peer) || !peer->session)
-		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)peer);
-	return CUDA_SUCCESS;
+	return *peer ? context_or_current(*peer, peer)
+		     : fail(CUDA_ERROR_INVALID_CONTEXT, "the other context is NULL");
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
@@ -331,7 +331,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	TRY(current_context(&context));
 	if (flags)
 		return fail(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-	TRY(check_peer(peer, &context));
+	TRY(check_peer(&peer, &context));
 	if (!can_reach(context, peer)) /* to oneself as well, says NVIDIA's library */
 		return fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
 			"the two contexts are of one device, or of devices that do not reach "
@@ -362,7 +362,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 	struct access *access;
 	CUcontext context;
 
-	TRY(check_peer(peer, &context));
+	TRY(check_peer(&peer, &context));
 	pthread_mutex_lock(lock);
 	access = find_access(context, peer);
 	if (access && !find_other(access, false)) {

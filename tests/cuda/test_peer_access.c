@@ -75,6 +75,41 @@ static void test_access_is_asked_for_once(void **state)
 	assert_success(cuCtxEnablePeerAccess(sides[0].context, 0));
 }
 
+/* Which has the memory of its device's primary context, also what comes later. */
+static void test_access_to_a_green_context(void **state)
+{
+	CUdevResourceDesc description;
+	CUcontext primary, view;
+	CUdeviceptr words;
+	CUdevResource all;
+	CUgreenCtx green;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* CUDA does not say whether it is another context for this */
+	skip_unless_devices_reach();
+	assert_success(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	assert_success(cuDevResourceGenerateDesc(&description, &all, 1));
+	assert_success(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+	assert_success(cuCtxFromGreenCtx(&view, green));
+	assert_success(cuDevicePrimaryCtxRetain(&primary, 0));
+	use(1);
+	assert_success(cuCtxEnablePeerAccess(view, 0));
+	assert_result(cuCtxEnablePeerAccess(primary, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	assert_success(cuCtxSetCurrent(view));
+	words = words_alloc(1 << 20, 1);
+	assert_success(cuCtxSynchronize());
+	use(1);
+	launch_add(1, words, 1 << 20, 10);
+	assert_success(cuStreamSynchronize(sides[1].stream));
+	assert_success(cuCtxSetCurrent(view));
+	words_check(words, 1 << 20, 11);
+	assert_success(cuMemFree(words));
+	assert_success(cuGreenCtxDestroy(green));
+	use(1);
+	assert_success(cuCtxDisablePeerAccess(primary));
+	assert_success(cuDevicePrimaryCtxRelease(0));
+}
+
 static void test_access_ends(void **state)
 {
 	CUdeviceptr words;
@@ -563,6 +598,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		test(test_access),
 		test(test_access_is_asked_for_once),
+		test(test_access_to_a_green_context),
 		test(test_access_ends),
 		test(test_access_ends_for_one),
 		test(test_access_of_many),
