@@ -150,14 +150,15 @@ static CUresult usable(CUcontext context)
 }
 
 /* Of a view the primary context, which is usable as long as the view is. */
-static CUresult find_primary(CUcontext given, CUcontext *context)
+static CUresult look_behind(CUcontext given, CUcontext *context, CUgreenCtx *green)
 {
 	TRY(usable(given));
-	*context = given->green ? given->green->primary : given;
+	*green = given->green;
+	*context = *green ? (*green)->primary : given;
 	return CUDA_SUCCESS;
 }
 
-CUresult current_context(CUcontext *context)
+static CUresult current_and_green(CUcontext *context, CUgreenCtx *green)
 {
 	CUcontext top;
 
@@ -167,24 +168,31 @@ CUresult current_context(CUcontext *context)
 		return fail(CUDA_ERROR_INVALID_CONTEXT,
 			"no context is current in this thread: cuCtxSetCurrent or cuCtxCreate "
 			"makes one so");
-	return find_primary(top, context);
+	return look_behind(top, context, green);
 }
 
-CUresult context_or_current(CUcontext given, CUcontext *context)
+CUresult current_context(CUcontext *context)
 {
-	if (!given)
-		return current_context(context);
-	TRY(initialised());
-	if (!handle_is(HANDLE_CONTEXT, given))
-		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)given);
-	return find_primary(given, context);
+	CUgreenCtx green;
+
+	return current_and_green(context, &green);
 }
 
 CUresult context_and_green(CUcontext given, CUcontext *context, CUgreenCtx *green)
 {
-	TRY(context_or_current(given, context));
-	*green = (given ? given : context_top())->green;
-	return CUDA_SUCCESS;
+	if (!given)
+		return current_and_green(context, green);
+	TRY(initialised());
+	if (!handle_is(HANDLE_CONTEXT, given))
+		return fail(CUDA_ERROR_INVALID_CONTEXT, "%p is no living context", (void *)given);
+	return look_behind(given, context, green);
+}
+
+CUresult context_or_current(CUcontext given, CUcontext *context)
+{
+	CUgreenCtx green;
+
+	return context_and_green(given, context, &green);
 }
 
 static CUresult make_current(CUcontext context)

@@ -12,8 +12,11 @@
 
 struct home home_of(CUcontext context)
 {
-	return handle_is(HANDLE_CONTEXT, context) ? (struct home){context, context->id}
-						  : (struct home){0};
+	if (!handle_is(HANDLE_CONTEXT, context))
+		return (struct home){0};
+	if (context->green)
+		context = context->green->primary;
+	return (struct home){context, context->id};
 }
 
 bool same_home(const struct home *a, const struct home *b)

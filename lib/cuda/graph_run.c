@@ -186,7 +186,7 @@ CUresult lane_open(struct own_lane *lane, const struct home *home, CUstream like
 	CUgreenCtx green = like->context == home->context ? like->green : NULL;
 
 	if (!same_home(&lane->home, home) || !home_is_alive(home) ||
-		(lane->stream && lane->stream->green != green))
+		(lane->stream && (lane->stream->detached || lane->stream->green != green)))
 		close_lane(lane);
 	if (lane->stream)
 		return CUDA_SUCCESS;

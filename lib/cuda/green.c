@@ -228,7 +228,20 @@ static CUresult check(CUgreenCtx green)
 	return CUDA_SUCCESS;
 }
 
-/* What it has in the primary context goes; its streams stay, and are of no use. */
+/* NULL: none of its streams captures. */
+static CUstream capturing_stream(CUgreenCtx green)
+{
+	CUstream stream, found = NULL;
+
+	pthread_mutex_lock(&green->primary->lock);
+	list_for_each (stream, &green->primary->streams, link)
+		if (stream->green == green && stream->capture)
+			found = stream;
+	pthread_mutex_unlock(&green->primary->lock);
+	return found;
+}
+
+/* What it has in the primary context goes; its streams stay, and are of no use. What they capture ends. */
 static void leave(CUgreenCtx green)
 {
 	CUcontext primary = green->primary;
@@ -236,6 +249,8 @@ static void leave(CUgreenCtx green)
 
 	if (!green->stream)
 		return;
+	while ((stream = capturing_stream(green)))
+		capture_stream_gone(stream);
 	stream_release(steal_pointer(&green->stream));
 	gdev_stream_destroy(steal_pointer(&green->joint));
 	pthread_mutex_lock(&primary->lock);

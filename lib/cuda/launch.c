@@ -142,8 +142,9 @@ static CUresult check_clusters(CUfunction function, const struct gdev_launch *la
 	return CUDA_SUCCESS;
 }
 
-/* All blocks of a cooperative launch must be on the device at once. */
-static CUresult check_cooperative(CUfunction function, const struct gdev_launch *launch)
+/* All blocks of a cooperative launch must be on the stream's part of the device at once. */
+static CUresult check_cooperative(
+	CUfunction function, const struct gdev_launch *launch, CUstream stream)
 {
 	uint64_t grid = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 	uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
@@ -159,11 +160,13 @@ static CUresult check_cooperative(CUfunction function, const struct gdev_launch 
 	TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(
 		&blocks, function, (int)threads, launch->shared_bytes));
 	TRY(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors));
+	if (stream->green)
+		processors = (int)stream->green->part.count;
 	return grid <= (uint64_t)blocks * (uint64_t)processors
 		       ? CUDA_SUCCESS
 		       : fail(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-				 "a cooperative launch of %llu blocks cannot be on the device "
-				 "at once: it holds %d",
+				 "a cooperative launch of %llu blocks cannot be on the device, "
+				 "or its part, at once: it holds %d",
 				 (unsigned long long)grid, blocks * processors);
 }
 
@@ -233,12 +236,12 @@ CUresult launch(
 	launch.more = how & LAUNCH_MORE;
 	TRY(read_params(function, params, extra, &launch));
 	TRY(check_shared(function, launch.shared_bytes));
-	if (launch.cooperative)
-		TRY(check_cooperative(function, &launch));
 	TRY(stream_record(config->hStream, &stream));
 	if (stream->context != context)
 		return fail(CUDA_ERROR_INVALID_HANDLE,
 			"the stream is of another context than the current one");
+	if (launch.cooperative)
+		TRY(check_cooperative(function, &launch, stream));
 	if (stream->capture)
 		return capture_launch(
 			stream, handle, config, params, extra, how & LAUNCH_COOPERATIVE);

@@ -357,14 +357,17 @@ static void branches_run_on_the_part_of_the_launch(void **state)
 	assert_success(cuStreamSynchronize(stream));
 	assert_success(cuMemcpyDtoH(bits, words, sizeof bits));
 	assert_in_range(count_bits(bits), 1, parts[1].sm.smCount);
-	assert_success(cuGraphLaunch(exec, NULL)); /* and somewhere else the next time */
+	assert_success(cuGraphLaunch(exec, NULL)); /* and somewhere else the next time, … */
+	assert_success(cuStreamSynchronize(NULL));
+	assert_success(cuGraphLaunch(exec, stream));
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuStreamDestroy(branch));
+	assert_success(cuGreenCtxDestroy(green));
+	assert_success(cuGraphLaunch(exec, NULL)); /* … also when that part is gone */
 	assert_success(cuStreamSynchronize(NULL));
 	assert_success(cuGraphExecDestroy(exec));
 	assert_success(cuGraphDestroy(graph));
 	assert_success(cuEventDestroy(event));
-	assert_success(cuStreamDestroy(stream));
-	assert_success(cuStreamDestroy(branch));
-	assert_success(cuGreenCtxDestroy(green));
 	assert_success(cuMemFree(words));
 }
 
@@ -401,6 +404,90 @@ static void a_green_context_ends(void **state)
 		assert_success(cuGreenCtxDestroy(green));
 }
 
+/* A node's context is the primary one, whose memory it fills. */
+static void a_node_of_a_green_context_outlives_it(void **state)
+{
+	CUDA_MEMSET_NODE_PARAMS fill = {.value = 7, .elementSize = 4, .width = 64, .height = 1};
+	CUdevResource parts[2];
+	CUgraphNode nodes[2];
+	CUgraphExec exec;
+	CUgreenCtx green;
+	CUgraph graph;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* CUDA does not say what becomes of it */
+	split_in_two(parts);
+	fill.dst = words_alloc(64, 1);
+	green = green_of(&parts[0]);
+	assert_success(cuGraphCreate(&graph, 0));
+	for (int i = 0; i < 2; i++)
+		assert_success(
+			cuGraphAddMemsetNode(&nodes[i], graph, NULL, 0, &fill, view_of(green)));
+	assert_success(cuGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < 2; i++) {
+		assert_success(cuGraphLaunch(exec, NULL));
+		words_check(fill.dst, 64, 7);
+		assert_success(cuMemsetD32(fill.dst, 1, 64));
+		if (!i)
+			assert_success(cuGreenCtxDestroy(green));
+	}
+	assert_success(cuGraphExecDestroy(exec));
+	assert_success(cuGraphDestroy(graph));
+	assert_success(cuMemFree(fill.dst));
+}
+
+/* With the green context ends what its streams capture, so that the primary context can be waited for. */
+static void a_capture_ends_with_its_green_context(void **state)
+{
+	CUdeviceptr words = words_alloc(64, 1);
+	CUdevResource parts[2];
+	CUgreenCtx green;
+	CUstream stream;
+	CUgraph graph;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* CUDA does not say what becomes of it */
+	split_in_two(parts);
+	green = green_of(&parts[0]);
+	stream = stream_in(green);
+	assert_success(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	assert_success(cuMemsetD32Async(words, 5, 64, stream));
+	assert_success(cuGreenCtxDestroy(green));
+	assert_result(cuStreamEndCapture(stream, &graph), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_success(cuCtxSynchronize());
+	words_check(words, 64, 1);
+	assert_success(cuMemFree(words));
+}
+
+static void cooperative_launches_fit_on_the_part(void **state)
+{
+	CUfunction ring = fixture_function("ring");
+	uint32_t rounds = 5;
+	CUdeviceptr memory = words_alloc(65, 0);
+	void *params[] = {&memory, &rounds};
+	CUdevResource parts[2];
+	unsigned blocks;
+	CUgreenCtx green;
+	CUstream stream;
+	int each;
+
+	if (!fixture_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) || split_in_two(parts) < 2)
+		skip();
+	assert_success(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, ring, 1, 0));
+	blocks = (unsigned)each * parts[1].sm.smCount;
+	green = green_of(&parts[1]);
+	stream = stream_in(green);
+	assert_success(cuLaunchCooperativeKernel(
+		ring, blocks < 16 ? blocks : 16, 1, 1, 1, 1, 1, 0, stream, params));
+	assert_success(cuStreamSynchronize(stream));
+	assert_result(cuLaunchCooperativeKernel(ring, blocks + 1, 1, 1, 1, 1, 1, 0, stream, params),
+		CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+	assert_success(cuStreamSynchronize(stream));
+	assert_success(cuStreamDestroy(stream));
+	assert_success(cuGreenCtxDestroy(green));
+	assert_success(cuMemFree(memory));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -417,6 +504,12 @@ int main(void)
 			what_was_recorded_runs_in_a_green_context, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			branches_run_on_the_part_of_the_launch, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_node_of_a_green_context_outlives_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_capture_ends_with_its_green_context, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			cooperative_launches_fit_on_the_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_green_context_ends, setup, teardown),
 	};
 
