@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ static void fill_inputs(void)
 {
 	static const float edges[] = {0, 1, 0.5f, 448, 464, 465, 480, 57344, 61440, 61441, 65504,
 		1e30f, INFINITY, NAN, 0x1p-9f, 0x1p-10f, 0x1.8p-10f, 0x1p-16f, 0x1p-17f, 0x1.8p-17f,
-		0x1p-140f, 1.0625f, 1.1875f, 0x1.002p0f, 0x1.006p0f, 0x1.001p0f, 3.4e38f};
+		0x1p-140f, 0x1p-130f, 1.0625f, 1.1875f, 0x1.002p0f, 0x1.006p0f, 0x1.001p0f,
+		3.4e38f};
 	enum { EDGES = sizeof(edges) / sizeof(*edges) };
 
 	for (unsigned k = 0; k < 2 * COUNT; k++) {
@@ -238,6 +240,53 @@ static void packed_numbers_are_the_nearest_that_fit(void **state)
 	}
 }
 
+/* Without .ftz those that are rounded away from zero become the least number. */
+static void subnormal_numbers_are_flushed_before_they_are_rounded(void **state)
+{
+	static const char *const forms[] = {"rm.ftz.f16", "rp.ftz.f16", "rn.ftz.bf16"};
+	unsigned seen = 0;
+
+	for (size_t n = 0; n < sizeof(forms) / sizeof(*forms); n++) {
+		char text[256];
+
+		snprintf(text, sizeof(text), "cvt.%s.f32 %%h, %%f0; cvt.u32.u16 %%r, %%h;",
+			forms[n]);
+		run_text(text);
+		for (unsigned k = 0; k < COUNT; k++) {
+			float f = inputs[k][0];
+
+			if (fpclassify(f) != FP_SUBNORMAL)
+				continue;
+			expect(text, k, outputs[k], signbit(f) ? 0x8000 : 0);
+			seen++;
+		}
+	}
+	assert_int_not_equal(seen, 0);
+}
+
+/* Types in the order of another instruction, one that has no such modifier, or lacks one. */
+static void what_is_no_instruction_is_refused(void **state)
+{
+	static const char *const forms[] = {"cvt.rn.e4m3x2.f16x2 %h, %r",
+		"cvt.rn.satfinite.f16x2.e5m2x2 %r, %h", "cvt.rna.f32.tf32 %f, %r",
+		"cvt.rn.sat.bf16.f32 %h, %f", "add.sat.bf16x2 %r, %r, %r",
+		"mul.rn.sat.bf16 %h, %h, %h",
+		"red.async.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [s], %r, [s+8]",
+		"st.async.relaxed.shared::cluster.mbarrier::complete_tx::bytes.u32 [s], %r, [s+8]"};
+
+	for (size_t k = 0; k < sizeof(forms) / sizeof(*forms); k++) {
+		struct program p;
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			".version 8.7\n.target sm_90\n.address_size 64\n.shared .b64 s[2];\n.visible .entry k()\n{\n"
+			".reg .b32 %%r;\n.reg .b16 %%h;\n.reg .f32 %%f;\n%s;\nret;\n}\n",
+			forms[k]);
+		assert_int_equal(error_of(&p, text, "k"), -ENOTSUP);
+		assert_non_null(strstr(p.log, "line 10"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +294,8 @@ int main(void)
 		cmocka_unit_test(all_numbers_of_eight_bits_become_halves),
 		cmocka_unit_test(tf32_is_rounded_as_said),
 		cmocka_unit_test(packed_numbers_are_the_nearest_that_fit),
+		cmocka_unit_test(subnormal_numbers_are_flushed_before_they_are_rounded),
+		cmocka_unit_test(what_is_no_instruction_is_refused),
 	};
 
 	fill_inputs();

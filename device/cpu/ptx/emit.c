@@ -208,10 +208,24 @@ LLVMValueRef emit_builtin(struct gen *g, const char *name, LLVMValueRef *argumen
 	return LLVMBuildCall2(g->b, type, f, arguments, count, "");
 }
 
+/* What saturates results of the type; NULL: nothing does, or an operation does it itself. */
+static const char *saturation(const struct inst *i)
+{
+	switch (i->types[0]) {
+	case TYPE_f32:
+		return "ptx_sat_f32";
+	case TYPE_f64:
+		return "ptx_sat_f64";
+	case TYPE_f16:
+		return "ptx_sat_f16";
+	case TYPE_f16x2:
+		return "ptx_sat_f16x2";
+	}
+	return NULL;
+}
+
 static bool in_name(const struct inst *i, unsigned modifier)
 {
-	bool is_float = i->type_count && strchr("fhvwz", ptx_type_class[i->types[0]]);
-
 	switch (modifier) {
 	case MOD_ftz: /* an approximation of its own has it in f64 */
 		return i->types[0] == TYPE_f64;
@@ -221,7 +235,7 @@ static bool in_name(const struct inst *i, unsigned modifier)
 	case MOD_full:
 		return false;
 	case MOD_sat:
-		return !is_float;
+		return !saturation(i);
 	}
 	return true;
 }
@@ -254,16 +268,9 @@ static LLVMValueRef flush(struct gen *g, const struct inst *i, LLVMValueRef v)
 
 static LLVMValueRef saturate(struct gen *g, const struct inst *i, LLVMValueRef v)
 {
-	static const struct {
-		uint8_t type;
-		const char *name;
-	} rows[] = {{TYPE_f32, "ptx_sat_f32"}, {TYPE_f64, "ptx_sat_f64"}, {TYPE_f16, "ptx_sat_f16"},
-		{TYPE_f16x2, "ptx_sat_f16x2"}};
+	const char *name = inst_has(i, MOD_sat) ? saturation(i) : NULL;
 
-	for (size_t k = 0; inst_has(i, MOD_sat) && k < sizeof(rows) / sizeof(*rows); k++)
-		if (rows[k].type == i->types[0])
-			return emit_builtin(g, rows[k].name, &v, 1);
-	return v;
+	return name ? emit_builtin(g, name, &v, 1) : v;
 }
 
 static bool emit_by_name(struct gen *g, struct inst *i)

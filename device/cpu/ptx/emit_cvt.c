@@ -135,6 +135,14 @@ static LLVMValueRef finished(struct conversion *c, LLVMValueRef v)
 	return v;
 }
 
+/* .ftz of an operand, too. */
+static LLVMValueRef flushed(struct conversion *c, LLVMValueRef v)
+{
+	return inst_has(c->i, MOD_ftz) && c->from == TYPE_f32
+		       ? emit_builtin(c->g, "ptx_flush_f32", &v, 1)
+		       : v;
+}
+
 static LLVMValueRef convert(struct conversion *c)
 {
 	struct gen *g = c->g;
@@ -151,8 +159,7 @@ static LLVMValueRef convert(struct conversion *c)
 		return finished(c, ptx_type_class[c->from] == 's'
 					   ? LLVMBuildSIToFP(g->b, v, c->to_type, "")
 					   : LLVMBuildUIToFP(g->b, v, c->to_type, ""));
-	if (inst_has(c->i, MOD_ftz) && c->from == TYPE_f32)
-		v = emit_builtin(g, "ptx_flush_f32", &v, 1);
+	v = flushed(c, v);
 	if (is_int(c->to))
 		return float_to_int(c, v);
 	return finished(c, float_to_float(c, v));
@@ -184,8 +191,8 @@ static bool convert_by_name(struct conversion *c)
 	if (inst_has(c->i, MOD_sat) && !is_float(c->to))
 		return false;
 	for (unsigned k = 0; k < count; k++)
-		arguments[k] =
-			emit_operand(g, &c->i->operands[k + 1], LLVMTypeOf(LLVMGetParam(f, k)));
+		arguments[k] = flushed(
+			c, emit_operand(g, &c->i->operands[k + 1], LLVMTypeOf(LLVMGetParam(f, k))));
 	emit_result(g, &c->i->operands[0], finished(c, emit_builtin(g, name, arguments, count)));
 	return true;
 }

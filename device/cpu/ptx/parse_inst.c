@@ -371,6 +371,17 @@ static bool parse_shape(const struct token *t, struct inst *i)
 	return i->columns && i->depth && at == end;
 }
 
+/* A type of which only conversions know, where it would mean the other direction: numbers of 8 bits are made with .satfinite and
+ * read without it, tf32 is only made. */
+static bool is_misplaced(const struct inst *i, int modifier)
+{
+	bool small = modifier == MOD_e4m3x2 || modifier == MOD_e5m2x2, made = !i->type_count;
+
+	if (i->op != OP_cvt || (!small && modifier != MOD_tf32))
+		return false;
+	return made != (!small || inst_has(i, MOD_satfinite));
+}
+
 static void parse_modifiers(struct parser *p, struct inst *i, const struct token *name)
 {
 	while (!p->error && p->tok.kind == TOKEN_DOTTED) {
@@ -382,7 +393,8 @@ static void parse_modifiers(struct parser *p, struct inst *i, const struct token
 				parse_error(p, p->tok.line, "Too many types");
 			else
 				i->types[i->type_count++] = (uint8_t)type;
-		} else if (modifier > 0 && ptx_opcode_allows(i->op, (unsigned)modifier)) {
+		} else if (modifier > 0 && ptx_opcode_allows(i->op, (unsigned)modifier) &&
+			   !is_misplaced(i, modifier)) {
 			if (i->modifier_count == PTX_MAX_MODIFIERS)
 				parse_error(p, p->tok.line, "Too many modifiers");
 			else
@@ -530,8 +542,13 @@ void parse_instruction(struct parser *p)
 	parse_modifiers(p, i, &name);
 	if (p->error)
 		return;
-	if ((i->op == OP_st || i->op == OP_red) && inst_has(i, MOD_async))
+	if ((i->op == OP_st || i->op == OP_red) && inst_has(i, MOD_async)) {
+		/* By that they are told apart from then on. */
+		if ((i->op == OP_red) != inst_has(i, MOD_relaxed))
+			parse_unsupported(p, name.line, "Instruction '%s.async' so ordered",
+				ptx_opcodes[i->op].name);
 		i->op = OP_async;
+	}
 	if (i->op == OP_call)
 		parse_call(p, i);
 	else
