@@ -110,6 +110,7 @@ static int prepare_get(struct keys *keys, unsigned slot, uint32_t user, struct r
 	struct key *noted)
 {
 	const struct key *entry = find_key(keys, record->key);
+	bool makes = !entry;
 	unsigned access = record->flags >> 6 | record->flags >> 3 | record->flags;
 	struct key made = {
 		.key = record->key, .maker = slot, .user = user, .mode = record->flags & MODE_BITS};
@@ -126,6 +127,7 @@ static int prepare_get(struct keys *keys, unsigned slot, uint32_t user, struct r
 	if (!entry)
 		return -ENOSPC;
 	*noted = *entry;
+	noted->makes = makes;
 	record->key = entry->host_key;
 	record->flags = (record->flags & (IPC_CREAT | IPC_EXCL)) | HOST_MODE;
 	if (noted->key == IPC_PRIVATE)
@@ -187,13 +189,18 @@ int keys_prepare(struct keys *keys, unsigned slot, uint32_t user, struct record_
 	return error;
 }
 
-/* It has an id; or there is none, and the entry goes if nobody else has made it meanwhile. */
+/* What was asked for is not there: was not made, or is gone. What others have made meanwhile stays. */
+static bool is_over(const struct key *entry, const struct key *noted, int status)
+{
+	return entry->id == noted->id && (noted->id ? status == -ENOENT : noted->makes);
+}
+
 static int note_id(struct keys *keys, struct key *noted, int status, uint32_t id, uint32_t *spare)
 {
 	struct key *entry = find(keys, noted->host_key);
 
 	if (status < 0) {
-		if (entry && (!entry->id || status == -ENOENT))
+		if (entry && is_over(entry, noted, status))
 			drop(entry);
 		return status;
 	}
@@ -219,7 +226,7 @@ int keys_answered(struct keys *keys, uint16_t opcode, const struct key *noted, i
 		status = note_id(keys, &of, status, reply->id, spare);
 	} else if (opcode == RECORD_SHM_CONTROL && !status) {
 		removed = find(keys, noted->host_key);
-		if (removed)
+		if (removed && removed->id == noted->id)
 			drop(removed);
 	}
 	pthread_mutex_unlock(&keys->lock);

@@ -26,6 +26,7 @@ struct key {
 	uint32_t id;      /* 0: it is being made, */
 	unsigned maker;   /* by this slot's proxy */
 	uint32_t user, mode; /* of the owner; nine bits, and GDEV_SHM_TRUST_READERS */
+	bool makes;          /* of a noted GET: the entry was added for it */
 };
 
 struct keys {
