@@ -245,6 +245,22 @@ static uint64_t dot(const struct inst *i, const uint64_t a[])
 	return sum;
 }
 
+/* Of parts of so many bits. */
+static uint64_t apart(const struct inst *i, const uint64_t a[], unsigned bits)
+{
+	uint64_t each = 0, sum = a[2];
+
+	for (unsigned k = 0; k < 32; k += bits) {
+		int64_t x = (int64_t)interp_low(a[0] >> k, bits),
+			y = (int64_t)interp_low(a[1] >> k, bits);
+		uint64_t d = (uint64_t)(x < y ? y - x : x - y);
+
+		each |= d << k;
+		sum += d;
+	}
+	return inst_has(i, MOD_add) ? sum : each;
+}
+
 static uint64_t logic3(const uint64_t a[])
 {
 	uint64_t r = 0;
@@ -351,6 +367,12 @@ static bool fields(const struct inst *i, const uint64_t a[], unsigned bits, uint
 	case OP_dp4a:
 	case OP_dp2a:
 		*r = dot(i, a);
+		return true;
+	case OP_vabsdiff2:
+		*r = apart(i, a, 16);
+		return true;
+	case OP_vabsdiff4:
+		*r = apart(i, a, 8);
 		return true;
 	}
 	return false;

@@ -468,19 +468,20 @@ static void compare_pairs(struct thread *t, const struct inst *i, const uint64_t
 {
 	unsigned from = i->types[i->op == OP_set], part = from == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16;
 	uint64_t low[2] = {a[0] & 0xffff, a[1] & 0xffff}, high[2] = {a[0] >> 16, a[1] >> 16};
-	uint64_t one = part == TYPE_f16 ? 0x3c00 : 0x3f80;
+	bool integer = interp_is_integer(i->types[0]);
+	uint64_t yes = integer ? 0xffff : part == TYPE_f16 ? 0x3c00 : 0x3f80;
 	const struct operand *d = &i->operands[0];
 	bool p, q;
 
 	if (!interp_compare(i, part, low, &p) || !interp_compare(i, part, high, &q) ||
-		(i->op == OP_set && i->types[0] != from)) {
+		(i->op == OP_set && i->types[0] != from && !integer)) {
 		thread_fails(t, INTERP_UNKNOWN, "a comparison of pairs");
 		return;
 	}
 	p = combine(t, i, p);
 	q = combine(t, i, q);
 	if (i->op == OP_set) {
-		thread_write(t, d, TYPE_b32, (p ? one : 0) | (q ? one << 16 : 0));
+		thread_write(t, d, TYPE_b32, (p ? yes : 0) | (q ? yes << 16 : 0));
 		return;
 	}
 	thread_write(t, &d->elements[0], TYPE_pred, p);
@@ -538,8 +539,9 @@ static void compute(struct thread *t, const struct inst *i)
 	const struct operand *d = &i->operands[0];
 	uint64_t a[6] = {0}, r = 0;
 	bool known, dot = i->op == OP_dp4a || i->op == OP_dp2a;
+	bool parts = i->op == OP_vabsdiff2 || i->op == OP_vabsdiff4;
 
-	if (i->type_count != (dot || i->op == OP_cvt ? 2 : 1) || i->operand_count > 6) {
+	if (i->type_count != (parts ? 3 : dot || i->op == OP_cvt ? 2 : 1) || i->operand_count > 6) {
 		thread_fails(t, INTERP_UNKNOWN, "types or operands");
 		return;
 	}

@@ -396,6 +396,27 @@ DOT4(u32, s32, ub, sb, s32)
 DOT4(s32, u32, sb, ub, s32)
 DOT4(s32, s32, sb, sb, s32)
 
+/* How far apart the parts are; c counts only where their sum is asked for. */
+#define APART(parts, bits)                                                                         \
+	BUILTIN u32 ptx_vabsdiff##parts##_u32_u32_u32(u32 a, u32 b, u32 c)                         \
+	{                                                                                          \
+		u32 all = 0;                                                                       \
+		for (int k = 0; k < 32; k += bits) {                                               \
+			u32 x = (uint##bits##_t)(a >> k), y = (uint##bits##_t)(b >> k);            \
+			all |= (at_least(x, y) - at_most(x, y)) << k;                              \
+		}                                                                                  \
+		return all;                                                                        \
+	}                                                                                          \
+	BUILTIN u32 ptx_vabsdiff##parts##_add_u32_u32_u32(u32 a, u32 b, u32 c)                     \
+	{                                                                                          \
+		u32 all = ptx_vabsdiff##parts##_u32_u32_u32(a, b, c);                              \
+		for (int k = 0; k < 32; k += bits)                                                 \
+			c += (uint##bits##_t)(all >> k);                                           \
+		return c;                                                                          \
+	}
+APART(2, 16)
+APART(4, 8)
+
 #include "builtins_async.h"
 #include "builtins_check.h"
 #include "builtins_directed.h"

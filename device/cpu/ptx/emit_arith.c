@@ -393,7 +393,7 @@ static LLVMValueRef half_of(struct gen *g, struct inst *i, unsigned operand, uns
 	return LLVMBuildTrunc(g->b, v, g->i16, "");
 }
 
-/* Comparisons of pairs: predicates of the lower and the upper half, or 1 and 0 in halves of their own. */
+/* Comparisons of pairs: predicates of the lower and the upper half; or halves that are 1 and 0, of an integer all ones and 0. */
 static bool compare_pairs(struct gen *g, struct inst *i, unsigned type)
 {
 	unsigned part = type == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16;
@@ -418,13 +418,13 @@ static bool compare_pairs(struct gen *g, struct inst *i, unsigned type)
 		emit_result(g, &d->elements[1], p[1]);
 		return true;
 	}
-	if (i->types[0] != type)
+	if (i->types[0] != type && i->types[0] != TYPE_u32 && i->types[0] != TYPE_s32)
 		return false;
 	for (unsigned k = 0; k < 2; k++) {
-		uint64_t one = (type == TYPE_f16x2 ? 0x3c00u : 0x3f80u) << 16 * k;
+		uint64_t yes = i->types[0] != type ? 0xffff : type == TYPE_f16x2 ? 0x3c00 : 0x3f80;
 
 		all = LLVMBuildOr(g->b, all,
-			LLVMBuildSelect(g->b, p[k], LLVMConstInt(g->i32, one, false),
+			LLVMBuildSelect(g->b, p[k], LLVMConstInt(g->i32, yes << 16 * k, false),
 				LLVMConstNull(g->i32), ""),
 			"");
 	}

@@ -130,6 +130,8 @@ struct opcode {
 	X(prmt, "prmt", 4, 4, 1, P, "f4e b4e rc8 ecl ecr rc16")                                    \
 	X(dp4a, "dp4a", 4, 4, 1, P, "")                                                            \
 	X(dp2a, "dp2a", 4, 4, 1, P, "lo hi")                                                       \
+	X(vabsdiff2, "vabsdiff2", 4, 4, 1, P, "add")                                               \
+	X(vabsdiff4, "vabsdiff4", 4, 4, 1, P, "add")                                               \
 	X(rcp, "rcp", 2, 2, 1, P, "approx rn rz rm rp ftz")                                        \
 	X(sqrt, "sqrt", 2, 2, 1, P, "approx rn rz rm rp ftz")                                      \
 	X(rsqrt, "rsqrt", 2, 2, 1, P, "approx ftz")                                                \
