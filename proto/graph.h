@@ -15,8 +15,9 @@
  * Words. Each is written by one side. A tail is stored (release) after the entries before it; a head after they were copied
  * out. The owner stores `asleep` before it sleeps, and then looks at the tail; the member stores the tail and then looks at
  * `asleep`, both with a full barrier between: one of the two always sees the other. Likewise `waiting`, of the member, which
- * then looks at `changes`, and `changes`, after which the owner looks at `waiting`. Then the eventfd of the other is written. Neither believes what it reads: an entry is copied
- * out once and checked, and a member that breaks a rule is left.
+ * then looks at `changes`, and `changes`, after which the owner looks at `waiting`. Then the other one is woken: each has one of a
+ * pair of stream sockets, and sends a byte. Neither believes what it reads: an entry is copied out once and checked, and a member that
+ * breaks a rule is left.
  */
 #ifndef GDEV_PROTO_GRAPH_H
 #define GDEV_PROTO_GRAPH_H
@@ -24,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRAPH_VERSION 2 /* 2: GRAPH_BUILD */
+#define GRAPH_VERSION 3 /* 3: sockets wake */
 #define GRAPH_NAME_MAX 48
 #define GRAPH_TEXT_MAX 512
 #define GRAPH_ENDS_MAX 64 /* of channels, that a member opens */
@@ -94,7 +95,7 @@ struct graph_message {
 	uint32_t serial; /* the answer has the request's */
 	uint32_t version;
 	union {
-		/* JOIN. Descriptors: of the regions (sealed memfds), the eventfd that wakes the owner, that of the member. */
+		/* JOIN. Descriptors: of the regions (sealed memfds), the member's socket for waking. */
 		struct graph_region regions[GRAPH_REGIONS];
 		struct {
 			char name[2 * GRAPH_NAME_MAX]; /* of a channel, or PTASK.PORT; */

@@ -22,7 +22,7 @@
 
 #define PAUSE_NS (10 * NS_PER_MS)
 #define ANSWER_NS (30 * NS_PER_S) /* of an owner that lives: its thread may be in a callback */
-enum { JOIN_WAKE = GRAPH_REGIONS, JOIN_BELL, JOIN_FDS };
+enum { JOIN_BELL = GRAPH_REGIONS, JOIN_FDS };
 
 /* ---- names ---- */
 
@@ -215,12 +215,9 @@ static int join(struct gdev_graph *graph)
 	if (!error)
 		error = map_regions(remote, message.regions, fds);
 	if (!error) {
-		remote->wake = bell_open(fds[JOIN_WAKE]);
-		remote->bell = bell_open(fds[JOIN_BELL]);
-		error = min_of(min_of(remote->wake, remote->bell), 0);
-	}
-	if (!error)
+		remote->bell = steal_fd(&fds[JOIN_BELL]);
 		error = watch(remote, graph->descriptor);
+	}
 	for (size_t i = 0; i < count; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -242,7 +239,7 @@ static struct gdev_graph *create(const char *name, int socket)
 	pthread_mutex_init(&remote->asking, NULL);
 	list_init(&remote->pool.free);
 	remote->socket = socket;
-	remote->wake = remote->bell = remote->poll = -1;
+	remote->bell = remote->poll = -1;
 	graph->remote = remote;
 	return graph;
 }

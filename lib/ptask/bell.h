@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the owner of a named graph and a member of it wake each other: by a pipe, which each side opens for itself. O_NONBLOCK
- * belongs to an open file and not to a descriptor: of one that both had, an eventfd, either could take it away, fill it, and have
- * the other wait for ever.
+ * How the owner of a named graph and a member of it wake each other: by a pair of stream sockets, of which each has one. Neither can
+ * make the other wait. O_NONBLOCK belongs to an open file: of one that both had, an eventfd, either could take it away and fill
+ * it. Whoever writes to a pipe has its lock while the kernel reads the writer's memory, and that may be a file whose file system
+ * does not answer.
  */
 #ifndef GDEV_LIB_PTASK_BELL_H
 #define GDEV_LIB_PTASK_BELL_H
 
 #include <stdbool.h>
 
-/* *theirs: for the other side. This side's descriptor, or a negative code. */
+/* This side's socket, or a negative errno. *theirs: the other side's. */
 int bell_create(int *theirs);
-/* This side's descriptor of what the other one has sent. -GDEV_E_PROTOCOL: it is no pipe. */
-int bell_open(int theirs);
-/* None waits. */
+/* Does not wait. */
 void bell_ring(int bell);
-/* Whether it has rung since. */
-bool bell_heard(int bell);
+/* 1: it has rung since; 0: it has not; -EPROTO: nothing more is to be heard, as the other side has closed its socket or sent
+ * descriptors, which lie there unread. Does not wait. */
+int bell_heard(int bell);
 
 #endif

@@ -28,7 +28,7 @@ static void ring(struct member *member)
 	if (waiting == member->rung)
 		return;
 	member->rung = waiting;
-	bell_ring(member->bell);
+	bell_ring(member->bell.fd);
 }
 
 void member_notify(struct member *member)
@@ -109,8 +109,7 @@ int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pi
 	member->proxy = proxy_of(pid, 0);
 	member->class = class;
 	member->socket = (struct door){DOOR_SOCKET, socket, member};
-	member->wake = (struct door){DOOR_WAKE, -1, member};
-	member->bell = -1;
+	member->bell = (struct door){DOOR_BELL, -1, member};
 	list_init(&member->pool.free);
 	list_append(&publication->members, &member->link);
 	if (door_open(publication, &member->socket))
@@ -126,19 +125,25 @@ static void forget_all(struct member *member)
 			block_put(steal_pointer(&member->known[i].block));
 }
 
+static void close_door(struct member *member, struct door *door)
+{
+	if (door->fd < 0)
+		return;
+	if (fd_holds_descriptors(door->fd) <= 0) {
+		door_close(member->graph->publication, door);
+		return;
+	}
+	member->stuck = true;
+	door_leave(member->graph->publication, door);
+}
+
 void member_leave(struct member *member)
 {
 	if (member->left)
 		return;
 	member->left = true;
-	member->stuck = fd_holds_descriptors(member->socket.fd) > 0;
-	if (member->stuck)
-		door_leave(member->graph->publication, &member->socket);
-	else
-		door_close(member->graph->publication, &member->socket);
-	door_close(member->graph->publication, &member->wake);
-	if (member->bell >= 0)
-		close(steal_fd(&member->bell));
+	close_door(member, &member->socket);
+	close_door(member, &member->bell);
 	forget_all(member);
 	host_wake(member->graph); /* its ends close */
 }
@@ -186,8 +191,8 @@ static int map_memory(const char *name, uint64_t bytes, void **memory)
 	return fd;
 }
 
-/* The regions and the two bells: descriptors for the member, in this order; `ours` can only be read. */
-enum { JOIN_WAKE = GRAPH_REGIONS, JOIN_BELL, JOIN_FDS };
+/* The regions and the bell: descriptors for the member, in this order; `ours` can only be read. */
+enum { JOIN_BELL = GRAPH_REGIONS, JOIN_FDS };
 
 static int make_memory(struct member *member, int fds[JOIN_FDS])
 {
@@ -210,11 +215,8 @@ static int make_memory(struct member *member, int fds[JOIN_FDS])
 	fds[GRAPH_REGION_OWNER] = fd_lend(written);
 	if (fds[GRAPH_REGION_OWNER] < 0)
 		return fds[GRAPH_REGION_OWNER];
-	member->wake.fd = bell_create(&fds[JOIN_WAKE]);
-	if (member->wake.fd < 0)
-		return member->wake.fd;
-	member->bell = bell_create(&fds[JOIN_BELL]);
-	return member->bell < 0 ? member->bell : pool_init(&member->pool, bytes);
+	member->bell.fd = bell_create(&fds[JOIN_BELL]);
+	return member->bell.fd < 0 ? member->bell.fd : pool_init(&member->pool, bytes);
 }
 
 static int join(struct member *member, struct graph_message *message, int fds[JOIN_FDS])
@@ -231,7 +233,7 @@ static int join(struct member *member, struct graph_message *message, int fds[JO
 		message->regions[i] = (struct graph_region){i, 0, 0,
 			i == GRAPH_REGION_SEGMENT ? sizeof *member->segment : member->memory_bytes};
 	member->graph->publication->told = false; /* it has not been */
-	return door_open(member->graph->publication, &member->wake);
+	return door_open(member->graph->publication, &member->bell);
 }
 
 /* ---- the socket ---- */
@@ -297,6 +299,20 @@ static int hear(struct member *member, struct graph_message *message)
 	return message->type == GRAPH_LOOK ? show(member, message) : -EPROTO;
 }
 
+/* What it pushed before it died is there. */
+static void member_lose(struct member *member)
+{
+	member_take_requests(member, GRAPH_REQUESTS);
+	member_leave(member);
+}
+
+/* What it asks for is looked at anyway. */
+void member_rang(struct member *member)
+{
+	if (bell_heard(member->bell.fd) < 0)
+		member_lose(member);
+}
+
 void member_heard(struct member *member)
 {
 	struct graph_message message;
@@ -316,9 +332,7 @@ void member_heard(struct member *member)
 		error = hear(member, &message);
 	if (!error)
 		return;
-	/* What it pushed before it died is there. */
-	member_take_requests(member, GRAPH_REQUESTS);
-	member_leave(member);
+	member_lose(member);
 }
 
 /* ---- serving ---- */

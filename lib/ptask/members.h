@@ -23,9 +23,9 @@
 
 /* A descriptor that the graph's thread watches. */
 struct door {
-	enum { DOOR_GDEVD, DOOR_AGAIN, DOOR_SOCKET, DOOR_WAKE } kind;
+	enum { DOOR_GDEVD, DOOR_AGAIN, DOOR_SOCKET, DOOR_BELL } kind;
 	int fd;                /* -1: closed */
-	struct member *member; /* SOCKET and WAKE */
+	struct member *member; /* SOCKET and BELL */
 };
 
 struct publication {
@@ -81,12 +81,11 @@ struct member {
 	struct gdev_graph *graph;
 	uint32_t uid;
 	int32_t pid;
-	int proxy;      /* as of when it last pushed, or waited */
-	unsigned class; /* enum graph_class */
-	struct door socket, wake;
-	int bell; /* tells it that something has changed (bell.h) */
+	int proxy;                /* as of when it last pushed, or waited */
+	unsigned class;           /* enum graph_class */
+	struct door socket, bell; /* bell.h */
 	bool left, joined;
-	bool stuck; /* it sent descriptors: its socket stays open, as closing could wait for these */
+	bool stuck; /* it sent descriptors: the socket that they came by stays open, as closing could wait for these */
 	bool changed; /* something that it may wait for, in this turn */
 	bool untold;  /* there is room that it has not been told of; it is before we sleep */
 	struct graph_segment *segment;
@@ -117,6 +116,8 @@ struct member {
 int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pid, unsigned class);
 /* It has said something on its socket, or is gone. */
 void member_heard(struct member *member);
+/* It has rung, or broken the bell. */
+void member_rang(struct member *member);
 /* It is gone, or is to be. */
 void member_leave(struct member *member);
 /* Nothing refers to it. */

@@ -143,8 +143,8 @@ static void enter(struct gdev_graph *graph, struct door *door)
 	case DOOR_SOCKET:
 		member_heard(door->member);
 		break;
-	case DOOR_WAKE: /* what it asks is looked at anyway */
-		bell_heard(door->fd);
+	case DOOR_BELL:
+		member_rang(door->member);
 		break;
 	}
 }

@@ -211,7 +211,7 @@ static void ring(struct remote *remote)
 	if (asleep == remote->woken_for)
 		return;
 	remote->woken_for = asleep;
-	bell_ring(remote->wake);
+	bell_ring(remote->bell);
 }
 
 static void put_request(struct remote *remote, struct graph_request request)
@@ -282,12 +282,12 @@ static bool is_gone(const struct remote *remote)
 int remote_listen(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
+	/* That of a thread that polls, and perhaps still sleeps, is left to it. */
+	bool broken = !remote->polling && bell_heard(remote->bell) < 0;
 
-	if (bell_heard(remote->bell) && remote->polling)
-		bell_ring(remote->bell); /* for the thread that polls, and perhaps still sleeps */
 	if (!listen_to_owner(graph))
 		return remote_error(graph);
-	if (is_gone(remote))
+	if (broken || is_gone(remote))
 		remote_lose(graph, -GDEV_E_SESSION_LOST);
 	return graph->error ? graph->error : -EAGAIN;
 }
@@ -316,6 +316,7 @@ static int wait_for_thread(struct gdev_graph *graph, uint64_t deadline_ns)
 int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 {
 	struct remote *remote = graph->remote;
+	bool broken;
 
 	if (remote_error(graph))
 		return graph->error;
@@ -331,8 +332,8 @@ int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 		poll_owner(remote, deadline_ns);
 		pthread_mutex_lock(&graph->lock);
 		remote->polling = false;
-		bell_heard(remote->bell);
-		if (!remote_drain(graph) && !remote_error(graph) && is_gone(remote))
+		broken = bell_heard(remote->bell) < 0;
+		if (!remote_drain(graph) && !remote_error(graph) && (broken || is_gone(remote)))
 			remote_lose(graph, -GDEV_E_SESSION_LOST);
 	}
 	graph_changed(graph);
@@ -415,7 +416,7 @@ void remote_free(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
 	struct gdev_channel *channel, *next;
-	int fds[4];
+	int fds[3];
 
 	if (!remote)
 		return;
@@ -427,9 +428,8 @@ void remote_free(struct gdev_graph *graph)
 	bridge_free(remote->bridge);
 	forks_forget(remote->socket);
 	fds[0] = remote->socket;
-	fds[1] = remote->wake;
-	fds[2] = remote->bell;
-	fds[3] = remote->poll;
+	fds[1] = remote->bell;
+	fds[2] = remote->poll;
 	for (unsigned i = 0; i < array_length(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -15,7 +15,7 @@ struct remote {
 	struct bridge *
 		bridge; /* to a session of this process's (bridge.c); NULL: its part runs in the owner's */
 	pthread_mutex_t asking; /* before the graph's; one request on the socket at a time */
-	int socket, wake, bell; /* bells (bell.h): the owner's, and this process's */
+	int socket, bell;       /* bell.h */
 	int poll;               /* epoll: the graph's descriptor, the bell, the socket */
 	struct graph_segment *segment;
 	uint8_t *ours, *theirs; /* memory that this process writes, and that the owner writes */

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define MEMBER_MEMORY (64u << 10)
 #define RECORDS 16
 
-enum { FDS = GRAPH_REGIONS + 2 };
+enum { FDS = GRAPH_REGIONS + 1 };
 
 enum operation { REQUEST, FAIR, MESSAGE, TAIL, HEAD, MEMORY, BUILD, FIND, RUN, OPERATIONS };
 enum { STRANGER = 1, BUILDS = 2 }; /* bits of the first byte */

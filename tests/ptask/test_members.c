@@ -5,18 +5,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -30,10 +33,10 @@
 #define MEMORY (64u << 10) /* of the member; a datablock is as large */
 #define CAPACITY 4
 
-enum { FDS = GRAPH_REGIONS + 2, IN = 0, OUT = 1 };
+enum { FDS = GRAPH_REGIONS + 1, IN = 0, OUT = 1 };
 
 static struct world {
-	int bells[2]; /* the owner's and the member's, as the member was given them */
+	int bell; /* the member's */
 	struct gdev_graph *graph;
 	struct gdev_template *tmpl;
 	struct gdev_channel *in, *out;
@@ -140,9 +143,8 @@ static void join_as(uint32_t uid)
 	world.segment = mmap(NULL, sizeof *world.segment, PROT_READ | PROT_WRITE, MAP_SHARED,
 		fds[GRAPH_REGION_SEGMENT], 0);
 	assert_ptr_not_equal(world.segment, MAP_FAILED);
-	for (unsigned i = 0; i < 2; i++)
-		world.bells[i] = dup(fds[GRAPH_REGIONS + i]);
-	fd_close_all(fds, count);
+	world.bell = fds[GRAPH_REGIONS];
+	fd_close_all(fds, GRAPH_REGIONS);
 }
 
 static void find_end(struct graph_message message)
@@ -189,44 +191,90 @@ static int teardown(void **state)
 		close(world.socket);
 	if (world.segment)
 		munmap(world.segment, sizeof *world.segment);
-	fd_close_all(world.bells, world.segment ? 2 : 0);
+	if (world.bell >= 0)
+		close(world.bell);
 	gdev_graph_terminate(world.graph);
 	publish_stop(
 		world.graph); /* as gdev_graph_close() does, after which nothing may be left that keeps the graph */
 	assert_true(list_empty(&world.graph->blocks));
 	gdev_graph_close(world.graph);
-	world = (struct world){.socket = -1};
+	world = (struct world){.socket = -1, .bell = -1};
 	return 0;
 }
 
 /* ---- what it says ---- */
 
-/* The bells are full, and whoever has them as the member does may wait there: the owner rings and hears all the same. */
-static void test_bells_spoilt(void **state)
+/* The owner rings, and hears. */
+static void use_bell(void)
 {
-	const uint64_t most = UINT64_MAX - 1; /* of an eventfd */
-	char path[40], full[4096] = {0};
-
-	open_graph(0666);
-	join();
-	for (unsigned i = 0; i < 2; i++) {
-		int flags = fcntl(world.bells[i], F_GETFL), again;
-		snprintf(path, sizeof path, "/proc/self/fd/%d", world.bells[i]);
-		again = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-		if (again < 0)
-			assert_int_equal(write(world.bells[i], &most, sizeof most), sizeof most);
-		while (again >= 0 && write(again, full, sizeof full) > 0)
-			;
-		if (again >= 0)
-			close(again);
-		assert_int_equal(fcntl(world.bells[i], F_SETFL, flags & ~O_NONBLOCK), 0);
-	}
-	alarm(20);
 	__atomic_store_n(&world.segment->waiting, 1, __ATOMIC_SEQ_CST);
 	give(0); /* it has come into the channel: the member is told */
-	alarm(0);
 	assert_int_equal(world.segment->ends[IN].taken, 1);
 	assert_false(world.member->left);
+}
+
+static void fill(int bell)
+{
+	static const char rings[4096];
+
+	while (send(bell, rings, sizeof rings, MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+}
+
+/* The bell is full both ways, and the member's end is one that waits. */
+static void test_bell_full(void **state)
+{
+	open_graph(0666);
+	join();
+	fill(world.bell);
+	fill(world.member->bell.fd);
+	assert_int_equal(fcntl(world.bell, F_SETFL, 0), 0);
+	use_bell();
+}
+
+static void *write_slowly(void *page)
+{
+	assert_int_equal(write(world.bell, page, 1), 1);
+	return NULL;
+}
+
+/* The member rings with memory that does not come. */
+static void test_bell_rung_slowly(void **state)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register faults = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct pollfd fault = {fd, POLLIN, 0};
+	size_t bytes = (size_t)getpagesize();
+	pthread_t writer;
+	void *page;
+
+	open_graph(0666);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) /* it takes rights */
+		skip();
+	join();
+	page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
+	faults.range = (struct uffdio_range){(uintptr_t)page, bytes};
+	assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &faults), 0);
+	assert_int_equal(pthread_create(&writer, NULL, write_slowly, page), 0);
+	assert_int_equal(poll(&fault, 1, -1), 1);
+	use_bell();
+	close(fd); /* the memory comes */
+	pthread_join(writer, NULL);
+	munmap(page, bytes);
+}
+
+/* Who has closed the bell is gone: nobody is woken by it again and again. */
+static void test_bell_closed(void **state)
+{
+	open_graph(0606);
+	join();
+	close(world.bell);
+	world.bell = -1;
+	advance();
+	assert_true(is_left());
 }
 
 /* Who may not look gets the refusal and nothing behind it, however much was asked for. */
@@ -253,7 +301,7 @@ static void test_gives_too_much(void **state)
 }
 
 /* The owner closes no descriptor that a stranger sends: that could take as long as that likes. */
-static void test_sends_descriptors(void **state)
+static void send_descriptor(int *socket)
 {
 	struct graph_message message = {.type = GRAPH_LOOK};
 	int ends[2];
@@ -262,16 +310,26 @@ static void test_sends_descriptors(void **state)
 	open_graph(0606);
 	join();
 	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
-	assert_int_equal(fd_send(world.socket, &message, sizeof message, &ends[1], 1), 0);
+	assert_int_equal(fd_send(*socket, &message, sizeof message, &ends[1], 1), 0);
 	close(ends[1]);
 	advance();
 	assert_true(world.member->left);
-	close(world.socket);
-	world.socket = -1;
+	close(*socket);
+	*socket = -1;
 	advance();
 	assert_int_equal(read(ends[0], &byte, 1), -1); /* it is still open */
 	assert_null(world.member->theirs);             /* nothing else of it stays */
 	close(ends[0]);
+}
+
+static void test_sends_descriptors(void **state)
+{
+	send_descriptor(&world.socket);
+}
+
+static void test_rings_with_descriptors(void **state)
+{
+	send_descriptor(&world.bell);
 }
 
 /* ---- what it builds ---- */
@@ -467,7 +525,7 @@ static void test_room_for_one(void **state)
 }
 
 /* A member, whose owner is at the other end of the socket and writes the segment. */
-static struct gdev_graph *open_remote(int *owner)
+static struct gdev_graph *open_remote(int *owner, int *bell)
 {
 	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "member"});
 	struct remote *remote = calloc(1, sizeof *remote);
@@ -479,10 +537,10 @@ static struct gdev_graph *open_remote(int *owner)
 	list_init(&remote->pool.free);
 	pthread_mutex_init(&remote->asking, NULL);
 	remote->socket = pair[0];
-	remote->bell = bell_create(&pair[0]);
-	close(pair[0]);
-	bell_ring(remote->bell);
-	remote->wake = remote->poll = -1;
+	*bell = bell_create(&remote->bell);
+	assert_true(*bell >= 0);
+	bell_ring(*bell);
+	remote->poll = -1;
 	remote->segment = mmap(NULL, sizeof *remote->segment, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(remote->segment, MAP_FAILED);
@@ -494,18 +552,19 @@ static struct gdev_graph *open_remote(int *owner)
 /* A call with deadline 0 does not take the bell from a thread that waits. */
 static void test_bell_of_another(void **state)
 {
-	int owner;
-	struct gdev_graph *graph = open_remote(&owner);
+	int owner, bell;
+	struct gdev_graph *graph = open_remote(&owner, &bell);
 	struct remote *remote = graph->remote;
 
 	for (int polling = 0; polling < 2; polling++) {
 		pthread_mutex_lock(&graph->lock);
-		bell_ring(remote->bell);
+		bell_ring(bell);
 		remote->polling = polling;
 		assert_int_equal(remote_wait(graph, 0), -EAGAIN);
 		assert_int_equal(bell_heard(remote->bell), polling);
 		pthread_mutex_unlock(&graph->lock);
 	}
+	close(bell);
 	close(owner);
 	graph_free(graph);
 }
@@ -514,8 +573,8 @@ static void test_bell_of_another(void **state)
 static void test_owner_gives_nothing(void **state)
 {
 	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
-	int owner;
-	struct gdev_graph *graph = open_remote(&owner);
+	int owner, bell;
+	struct gdev_graph *graph = open_remote(&owner, &bell);
 	struct remote *remote = graph->remote;
 	struct gdev_channel *channel;
 
@@ -534,6 +593,7 @@ static void test_owner_gives_nothing(void **state)
 	assert_int_equal(graph->error, -GDEV_E_PROTOCOL);
 	assert_int_equal(channel->count, 0);
 	pthread_mutex_unlock(&graph->lock);
+	close(bell);
 	close(owner);
 	graph_free(graph);
 }
@@ -617,10 +677,13 @@ static void test_left_while_it_pulls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_bells_spoilt, teardown),
+		cmocka_unit_test_teardown(test_bell_full, teardown),
+		cmocka_unit_test_teardown(test_bell_rung_slowly, teardown),
+		cmocka_unit_test_teardown(test_bell_closed, teardown),
 		cmocka_unit_test_teardown(test_refused_look, teardown),
 		cmocka_unit_test_teardown(test_gives_too_much, teardown),
 		cmocka_unit_test_teardown(test_sends_descriptors, teardown),
+		cmocka_unit_test_teardown(test_rings_with_descriptors, teardown),
 		cmocka_unit_test_teardown(test_builds_wrongly, teardown),
 		cmocka_unit_test_teardown(test_builds_before_it_joins, teardown),
 		cmocka_unit_test_teardown(test_builds_too_much, teardown),
@@ -633,7 +696,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
 	};
 
-	world.socket = -1;
-	alarm(20); /* what goes wrong may do so without end */
+	world.socket = world.bell = -1;
+	alarm(30); /* what goes wrong may do so without end */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
