@@ -150,7 +150,7 @@ static CUresult usable(CUcontext context)
 }
 
 /* Of a view the primary context, which is usable as long as the view is. */
-static CUresult look_behind(CUcontext given, CUcontext *context, CUgreenCtx *green)
+static inline CUresult look_behind(CUcontext given, CUcontext *context, CUgreenCtx *green)
 {
 	TRY(usable(given));
 	*green = given->green;
@@ -158,7 +158,7 @@ static CUresult look_behind(CUcontext given, CUcontext *context, CUgreenCtx *gre
 	return CUDA_SUCCESS;
 }
 
-static CUresult current_and_green(CUcontext *context, CUgreenCtx *green)
+CUresult current_and_green(CUcontext *context, CUgreenCtx *green)
 {
 	CUcontext top;
 

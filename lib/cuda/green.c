@@ -384,7 +384,7 @@ CUresult cuGreenCtxGetId(CUgreenCtx given, unsigned long long *id)
 	CUcontext context;
 
 	if (!given) {
-		TRY(context_and_green(NULL, &context, &green));
+		TRY(current_and_green(&context, &green));
 		if (!green)
 			return fail(
 				CUDA_ERROR_INVALID_CONTEXT, "the current context is no green one");

@@ -248,6 +248,7 @@ CUresult current_context(CUcontext *context);
 CUresult context_or_current(CUcontext given, CUcontext *context);
 /* … and this says, too, of which green context: NULL of none. */
 CUresult context_and_green(CUcontext given, CUcontext *context, CUgreenCtx *green);
+CUresult current_and_green(CUcontext *context, CUgreenCtx *green);
 CUresult context_view_create(CUgreenCtx green, CUcontext *view);
 void context_view_destroy(CUcontext view);
 /* The context ends, and with it its green contexts. */

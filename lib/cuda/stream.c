@@ -163,7 +163,7 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 	CUcontext context;
 	CUgreenCtx green;
 
-	TRY(context_and_green(NULL, &context, &green));
+	TRY(current_and_green(&context, &green));
 	if (!handle || handle == CU_STREAM_LEGACY) {
 		*stream = green ? green->stream : context->legacy;
 		return CUDA_SUCCESS;
@@ -223,7 +223,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
 	CUcontext context;
 	CUgreenCtx green;
 
-	TRY(context_and_green(NULL, &context, &green));
+	TRY(current_and_green(&context, &green));
 	if (!stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the stream is NULL, or flags %#x have bits that mean nothing",
