@@ -199,18 +199,21 @@ static void begin_draining(struct core *core, uint32_t which)
 	direct_update(core);
 }
 
-/* When to give compute up, UINT64_MAX: not. What is on the device may wait for what is not: the session does not come to
- * leave, and a stream that has nothing on the device is kept from it. One kernel may poll what another one, of that stream, is
- * to write. */
+/* When to give compute up, UINT64_MAX: not. What is on the device may wait for what is kept from it: the session does not come
+ * to leave, and a stream that has nothing on the device is kept out, or the pause keeps a launch of one stream from its
+ * begin while that of another runs. One kernel may poll what the other one is to write. */
 static uint64_t give_up_ns(const struct core *core, uint32_t which)
 {
 	const struct resource *resource = &core->grants.resources[which];
 	const struct stream *stream;
 
-	if (which == RESOURCE_COMPUTE && resource->state == GRANT_DRAINING)
-		list_for_each (stream, &resource->blocked, link)
-			if (!stream->on_device[which])
-				return resource->drains_since_ns + GIVE_UP_NS;
+	if (which != RESOURCE_COMPUTE || resource->state != GRANT_DRAINING)
+		return UINT64_MAX;
+	if (resource->paused && resource->streams > 1)
+		return resource->drains_since_ns + GIVE_UP_NS;
+	list_for_each (stream, &resource->blocked, link)
+		if (!stream->on_device[which])
+			return resource->drains_since_ns + GIVE_UP_NS;
 	return UINT64_MAX;
 }
 
@@ -247,9 +250,11 @@ static void obey(struct core *core, uint32_t which)
 	}
 	if (may_pause_now(core, which))
 		pause_compute(core, resource);
+	if (resource->state != GRANT_DRAINING)
+		return;
+	service_timer(core, give_up_ns(core, which));
 	/* What does not leave may be about to be done. */
-	if (resource->state == GRANT_DRAINING)
-		turn_plan(core, which);
+	turn_plan(core, which);
 }
 
 void grants_look(struct core *core)

@@ -507,7 +507,7 @@ static void a_device_that_pauses_is_given_back_in_the_middle(void **state)
 	expect_no_message(fixture);
 }
 
-static void a_block_that_goes_on_keeps_the_grant(void **state)
+static void a_block_that_goes_on_keeps_the_grant_unless_another_stream_is_kept(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
@@ -523,6 +523,19 @@ static void a_block_that_goes_on_keeps_the_grant(void **state)
 	grants_quiet(fixture->core);
 	message = expect_release(fixture, RESOURCE_COMPUTE);
 	assert_int_equal(message.wants, 1);
+	/* Now it may wait for another launch, which the pause keeps from its begin. */
+	double_pausable(false);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	grant(fixture, RESOURCE_COMPUTE);
+	post_launch(fixture, B, function, 0);
+	fixture_run(fixture);
+	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
+	usleep(130 * 1000);
+	fixture_run(fixture);
+	assert_int_equal(expect_release(fixture, RESOURCE_COMPUTE).wants, 1);
+	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
+	grant(fixture, RESOURCE_COMPUTE);
+	assert_false(double_paused());
 }
 
 static void a_pause_is_none_for_copies_within_the_device(void **state)
@@ -770,7 +783,7 @@ int main(void)
 		TEST(a_pause_after_memory_was_brought_in_is_not_idle_at_once),
 		TEST(what_runs_at_once_is_charged_once),
 		TEST(a_device_that_pauses_is_given_back_in_the_middle),
-		TEST(a_block_that_goes_on_keeps_the_grant),
+		TEST(a_block_that_goes_on_keeps_the_grant_unless_another_stream_is_kept),
 		TEST(a_pause_is_none_for_copies_within_the_device),
 		TEST(a_launch_before_such_a_copy_is_not_paused),
 		TEST(a_worker_that_prepares_takes_the_grant),
