@@ -297,6 +297,9 @@ uint64_t check_access(const struct ptx_launch *launch, const struct ptx_scratch 
 		return access_local(&a);
 	if (inside(address, a.is.bytes, (uint64_t)(uintptr_t)launch->params, s->param_bytes))
 		return address;
+	if (launch->workspace &&
+		inside(address, a.is.bytes, launch->workspace, sizeof s->job->workspace))
+		return address; /* the barrier of a cooperative grid */
 	if (address >= scratch->stack_end && address < s->stack)
 		return address;
 	return access_global(&a);

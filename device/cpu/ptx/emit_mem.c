@@ -260,8 +260,6 @@ bool emit_load(struct gen *g, struct inst *i)
 	LLVMValueRef base = preloaded ? NULL : emit_address(g, a, space);
 	if (space == SPACE_GLOBAL || space == SPACE_GENERIC || space == SPACE_SHARED)
 		give_way(g, i);
-	if (inst_has(i, MOD_acquire))
-		checked_order(g, PTX_FENCE, NULL);
 	for (unsigned k = 0; k < count; k++) {
 		const struct operand *e = d->kind == OPERAND_VECTOR ? &d->elements[k] : d;
 		LLVMValueRef v;
@@ -280,6 +278,8 @@ bool emit_load(struct gen *g, struct inst *i)
 		}
 		load_result(g, i, e, v);
 	}
+	if (inst_has(i, MOD_acquire)) /* what was written before the value that it has got */
+		checked_order(g, PTX_FENCE, NULL);
 	return true;
 }
 
@@ -503,8 +503,6 @@ bool emit_atomic(struct gen *g, struct inst *i)
 	struct ptx_access access = {
 		.bytes = (uint8_t)(bits / 8), .align = (uint8_t)(bits / 8), .kind = PTX_UPDATES};
 	LLVMValueRef p = checked_address(g, i, a, inst_space(i), access, NULL), r;
-	if (is_strong(i))
-		checked_order(g, PTX_FENCE, NULL);
 	LLVMValueRef v = emit_operand(g, &i->operands[first + 1], type);
 	int operation = atomic_operation(i);
 	if (inst_has(i, MOD_cas)) {
@@ -521,6 +519,8 @@ bool emit_atomic(struct gen *g, struct inst *i)
 	}
 	if (!r)
 		return false;
+	if (is_strong(i))
+		checked_order(g, PTX_FENCE, NULL);
 	if (first)
 		emit_result(g, &i->operands[0], r);
 	return true;

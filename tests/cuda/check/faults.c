@@ -50,9 +50,14 @@ int main(int argc, char **argv)
 		check(cuMemFree(freed), "cuMemFree");
 		check(cuModuleGetFunction(&function, module, argv[i]), argv[i]);
 		/* Faults between blocks need two. */
-		check(cuLaunchKernel(function, strncmp(argv[i], "block_", 6) ? 1 : 2, 1, 1, 64, 1,
-			      1, 0, NULL, arguments, NULL),
-			argv[i]);
+		if (!strncmp(argv[i], "grid_", 5))
+			check(cuLaunchCooperativeKernel(
+				      function, 2, 1, 1, 64, 1, 1, 0, NULL, arguments),
+				argv[i]);
+		else
+			check(cuLaunchKernel(function, strncmp(argv[i], "block_", 6) ? 1 : 2, 1, 1,
+				      64, 1, 1, 0, NULL, arguments, NULL),
+				argv[i]);
 		check(cuCtxSynchronize(), argv[i]);
 		check(cuMemFree(data), "cuMemFree");
 		check(cuMemFree(fresh), "cuMemFree");

@@ -3,7 +3,7 @@
  * A fault in each kernel. The line that is reported says so in a comment: FAULT: and the first words of the report.
  * faults.ptx is kept; `test.py --ptx` makes it anew, with clang.
  *
- * Kernels whose names begin with block_ are launched with two blocks, the others with one.
+ * Kernels whose names begin with block_ are launched with two blocks, with grid_ so and cooperatively, the others with one.
  * data: SIZE ints with values; fresh: SIZE ints without; freed: of memory that was freed. Blocks have 64 threads.
  */
 #include "common/device.h"
@@ -322,4 +322,44 @@ KERNEL copy_left(ARGUMENTS)
 
 	if (t < SIZE)
 		COPY_ASYNC(&s[t], &data[t]); /* FAULT: asynchronous copy that nobody */
+}
+
+/* ---- a cooperative grid ---- */
+
+/* Its barrier, as cooperative groups have it: what the other block has written before is there afterwards. */
+static __device__ void grid_sync(void)
+{
+	unsigned high, low, before, now;
+
+	asm("mov.u32 %0, %%envreg1;" : "=r"(high));
+	asm("mov.u32 %0, %%envreg2;" : "=r"(low));
+	sync();
+	if (!t) {
+		unsigned long barrier = ((unsigned long)high << 32 | low) + 4;
+
+		asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;"
+			     : "=r"(before)
+			     : "l"(barrier), "r"(blockIdx.x ? 1 : 0x80000000u - 1)
+			     : "memory");
+		do
+			asm volatile("ld.acquire.gpu.u32 %0, [%1];"
+				     : "=r"(now)
+				     : "l"(barrier)
+				     : "memory");
+		while (!((before ^ now) >> 31));
+	}
+	sync();
+}
+
+KERNEL grid_exchange(ARGUMENTS)
+{
+	int block = (int)blockIdx.x;
+
+	if (t < SIZE / 2)
+		fresh[block * (SIZE / 2) + t] = t;
+	grid_sync();
+	if (t < SIZE / 2)
+		data[block * (SIZE / 2) + t] = fresh[(1 - block) * (SIZE / 2) + t];
+	if (!t)
+		data[SIZE + block] = 1; /* FAULT: access out of bounds */
 }
