@@ -566,6 +566,31 @@ static void threads_count_in_a_few_words(void **state)
 	}
 }
 
+/* clang adds to such an address with `or`. */
+static void local_variables_of_each_thread_are_aligned(void **state)
+{
+	static const char text[] =
+		".version 8.0\n.target sm_90\n.address_size 64\n"
+		".visible .entry k(.param .u64 o)\n{\n"
+		".local .align 32 .b8 wide[36];\n.local .align 1 .b8 narrow[3];\n"
+		".reg .b64 %d<6>; .reg .b32 %r<4>;\n"
+		"ld.param.u64 %d1, [o]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4;\n"
+		"add.s64 %d1, %d1, %d2; mov.u64 %d3, wide; cvta.local.u64 %d3, %d3;\n"
+		"or.b64 %d4, %d3, 16; st.u32 [%d4], %r1; st.u32 [%d3+20], 7;\n"
+		"mov.u64 %d5, narrow; st.local.u8 [%d5+2], 9; ld.u32 %r2, [%d3+16];\n"
+		"cvt.u32.u64 %r3, %d3; and.b32 %r3, %r3, 31; mad.lo.s32 %r2, %r3, 1000, %r2;\n"
+		"st.global.u32 [%d1], %r2; ret;\n}\n";
+	uint32_t out[40];
+	void *params[] = {out};
+	struct program p;
+
+	load_text(&p, text);
+	run(&p, (struct run){.kernel = "k", .block = {40}, .params = params});
+	for (uint32_t i = 0; i < 40; i++)
+		assert_int_equal(out[i], i);
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -573,6 +598,7 @@ int main(void)
 		cmocka_unit_test(threads_update_the_same_word_in_a_row),
 		cmocka_unit_test(structures_are_read_before_they_are_written_anew),
 		cmocka_unit_test(threads_count_in_a_few_words),
+		cmocka_unit_test(local_variables_of_each_thread_are_aligned),
 		cmocka_unit_test(guarded_vectors_add),
 		cmocka_unit_test(matrices_multiply),
 		cmocka_unit_test(blocks_reduce_with_shuffles),

@@ -115,11 +115,8 @@ static void enter(struct gen *g)
 {
 	LLVMTypeRef type = LLVMArrayType2(g->i8, g->work->local_bytes + 1);
 	LLVMBasicBlockRef full = gen_block(g, "full"), body = gen_block(g, "body");
-	unsigned align = 16;
+	unsigned align = g->work->local_align > 16 ? g->work->local_align : 16;
 
-	for (uint32_t k = 0; k < g->work->local_count; k++)
-		if (g->work->locals[k].var->align > align)
-			align = g->work->locals[k].var->align;
 	LLVMValueRef here = LLVMBuildPtrToInt(g->b, gen_alloca(g, g->i8, "here"), g->i64, "");
 	LLVMValueRef low =
 		LLVMBuildSub(g->b, here, gen_int(g, g->work->local_bytes + 1 + align), "");

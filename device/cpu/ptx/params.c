@@ -135,6 +135,8 @@ static uint32_t place_local(struct work *w, struct variable *v)
 		return 0;
 	}
 	w->locals = l;
+	if (align > w->local_align)
+		w->local_align = (uint32_t)align;
 	w->local_bytes = (w->local_bytes + align - 1) & ~(align - 1);
 	w->locals[w->local_count++] = (struct placement){v, (uint32_t)w->local_bytes};
 	w->local_bytes += v->size;
@@ -224,7 +226,7 @@ static void place_locals(struct work *w)
 		}
 }
 
-int work_params(struct work *w)
+static int take_params(struct work *w)
 {
 	struct params ps = {.work = w, .size = 64};
 	uint32_t mentions = 0;
@@ -254,4 +256,14 @@ int work_params(struct work *w)
 	w->inst_count = w->inst_capacity = 0;
 	rewrite(&ps, old, count);
 	return w->error;
+}
+
+int work_params(struct work *w)
+{
+	int error = take_params(w);
+
+	if (w->local_align) /* the next thread's lie right behind */
+		w->local_bytes =
+			(w->local_bytes + w->local_align - 1) / w->local_align * w->local_align;
+	return error;
 }

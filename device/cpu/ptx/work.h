@@ -96,7 +96,8 @@ struct work {
 	uint32_t live_words;
 	struct placement *locals;
 	uint32_t local_count, local_capacity;
-	uint64_t local_bytes; /* a thread */
+	uint64_t local_bytes; /* a thread, a multiple of local_align */
+	uint32_t local_align; /* of its variables the greatest, or 0 */
 	struct loop *loops;
 	uint32_t loop_count, loop_capacity;
 	bool checked; /* the code asks the runtime before it accesses memory */
