@@ -323,7 +323,7 @@ static const char calling_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64
 /* Has one kernel that the software GPU does not know, and one that it does. */
 static const char partly_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 				 ".visible .entry strange()\n{\n.reg .b32 %r<3>;\n"
-				 "wgmma.fence.sync.aligned;\nret;\n}\n"
+				 "vmad.u32.u32.u32 %r1, %r1, %r1, %r1;\nret;\n}\n"
 				 ".visible .entry plain()\n{\nret;\n}\n";
 
 static bool kernels_are_refused_alone(void)
@@ -338,7 +338,7 @@ static bool kernels_are_refused_alone(void)
 	must(cuModuleGetFunction(&function, module, "plain"), "find the plain one");
 	must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), "launch it");
 	must(cuCtxSynchronize(), "wait for it");
-	return strstr(said, "line 7; error   : Instruction 'wgmma") &&
+	return strstr(said, "line 7; error   : Instruction 'vmad") &&
 	       cuModuleGetFunction(&function, module, "strange") ==
 		       CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 }

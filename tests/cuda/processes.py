@@ -67,7 +67,7 @@ def reasons(checks, run):
                     r"cuModuleLoadData\(.*\) = CUDA_ERROR_INVALID_IMAGE: the image is neither PTX",
                     r"cuCtxSynchronize.* = CUDA_ERROR_ILLEGAL_ADDRESS: .*: a kernel went to 0x1000\n",
                     r"cuCtxSynchronize.* = CUDA_ERROR_UNSUPPORTED_PTX_VERSION: .*kernel calling, block 1x1x1: .*line 7.*'nobody'\n",
-                    r"cuModuleGetFunction\(.*\"strange\"\) = CUDA_ERROR_UNSUPPORTED_PTX_VERSION: .*line 7 of the PTX: .*'wgmma",
+                    r"cuModuleGetFunction\(.*\"strange\"\) = CUDA_ERROR_UNSUPPORTED_PTX_VERSION: .*line 7 of the PTX: .*'vmad",
                     r"cuMulticastCreate\(\.\.\.\) = CUDA_ERROR_NOT_SUPPORTED: gdev does not have cuMulticastCreate",
                     r"cuLaunchGrid\(.*: the kernel stray takes 8 bytes of parameters, and 4 are given\n"):
         checks.check(f"GDEV_LOG=failed says '{pattern}'", re.search(pattern, said[2]), said[2])

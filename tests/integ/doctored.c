@@ -15,7 +15,7 @@ static const char kernels[] = ".version 7.8\n"
 			      ".visible .entry bad(.param .u64 p)\n"
 			      "{\n"
 			      "	.reg .b32 %r<2>;\n"
-			      "	wgmma.fence.sync.aligned;\n"
+			      "	vmad.u32.u32.u32 %r1, %r1, %r1, %r1;\n"
 			      "	ret;\n"
 			      "}\n";
 

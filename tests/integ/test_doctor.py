@@ -23,15 +23,15 @@ BAD = """.version 7.8
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<3>;
 	ld.param.u64 %rd1, [p];
-	wgmma.fence.sync.aligned;
+	vmad.u32.u32.u32 %r1, %r1, %r1, %r1;
 	st.global.u32 [%rd1], %r2;
-	wgmma.commit_group.sync.aligned;
+	vset.u32.u32.lt %r1, %r1, %r1;
 	ret;
 }
 .visible .entry worse(.param .u64 p)
 {
 	.reg .b32 %r<9>;
-L1:	wgmma.wait_group.sync.aligned 0; ret;
+L1:	vshl.u32.u32.u32.clamp %r1, %r1, %r1; ret;
 }
 """
 
@@ -116,7 +116,7 @@ class Doctor(integ.Case):
             self.assertEqual(sorted(functions), ["cuDeviceGetLuid", "cuMulticastCreate"])
             kernel, = [f for f in found if f["topic"] == "kernel"]
             self.assertEqual((kernel["kernel"], kernel["line"]), ("bad", 8))
-            self.assertIn("wgmma", kernel["text"])
+            self.assertIn("vmad", kernel["text"])
 
     def test_preempt(self):
         """Of kernels for a GPU it is said which leave between blocks under --preempt, and why others do not"""
@@ -139,13 +139,13 @@ class Doctor(integ.Case):
         path = self.file("bad.ptx", BAD.encode())
         found = self.missing(self.doctor(path, expect=1))
         self.assertEqual([(f["kernel"], f["line"]) for f in found], [("bad", 13), ("bad", 15), ("worse", 21)])
-        self.assertIn("wgmma.fence", found[0]["text"])
+        self.assertIn("vmad.u32", found[0]["text"])
         self.file("good.ptx", BAD[: BAD.index(".visible .entry bad")].encode())
         self.doctor(self.gdevd.directory / "good.ptx", expect=0)
 
     def test_never_called(self):
         """What a function does that no kernel calls is nothing that is missing"""
-        function = ".func never()\n{\n.reg .b32 %r<9>;\nwgmma.fence.sync.aligned;\nret;\n}\n"
+        function = ".func never()\n{\n.reg .b32 %r<9>;\nvmad.u32.u32.u32 %r1, %r1, %r1, %r1;\nret;\n}\n"
         head, good = BAD[: BAD.index(".visible")], BAD[BAD.index(".visible"): BAD.index(".visible .entry bad")]
         self.doctor(self.file("never.ptx", (head + function + good).encode()), expect=0)
         called = good.replace("ret;", "call never;\n\tret;")
@@ -195,7 +195,7 @@ class Doctor(integ.Case):
         code, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor", program])
         self.assertEqual(code, 0)
         self.assertIn("It may run", out)
-        self.assertEqual(out.count("wgmma.fence"), 1)
+        self.assertEqual(out.count("vmad.u32"), 1)
         self.doctor(library, expect=1)
         library.unlink()
         finding, = self.missing(self.doctor(program, expect=1))
