@@ -594,7 +594,9 @@ CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, void **e
 		config->blockDimX * config->blockDimY * config->blockDimZ > 1024)
 		return CUDA_ERROR_INVALID_VALUE;
 	launched_on = config->hStream->multiprocessors;
-	memcpy(work.params, extra[1], bytes < sizeof work.params ? bytes : sizeof work.params);
+	if (bytes)
+		memcpy(work.params, extra[1],
+			bytes < sizeof work.params ? bytes : sizeof work.params);
 	return enqueue(config->hStream, &work);
 }
 
