@@ -94,10 +94,11 @@ int config_parse_time(const char *text, uint64_t *ns)
 
 /* ---- kinds of values ---- */
 
+/* A comment begins with ';' behind a blank, as there would be when the text is saved. */
 int config_value_text(void *field, size_t size, const char *text, const char **wanted)
 {
-	*wanted = "a shorter word";
-	if (!*text || strlen(text) >= size)
+	*wanted = "a shorter word, without ;";
+	if (!*text || strlen(text) >= size || strchr(text, ';'))
 		return -EINVAL;
 	strcpy(field, text);
 	return 0;

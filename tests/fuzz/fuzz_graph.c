@@ -36,7 +36,7 @@ struct input {
 
 struct world {
 	struct gdev_graph *graph;
-	int socket;
+	int socket, bell;
 	struct graph_segment *segment;
 	uint8_t *memory;
 };
@@ -262,7 +262,8 @@ static void join(struct world *world, uint8_t first)
 	require(talk(world, &message, fds, &count) > 0 && !message.status && count == FDS, "join");
 	world->segment = map(fds[GRAPH_REGION_SEGMENT], sizeof *world->segment);
 	world->memory = map(fds[GRAPH_REGION_MEMBER], MEMBER_MEMORY);
-	fd_close_all(fds, count);
+	world->bell = fds[GRAPH_REGIONS]; /* who closes it leaves */
+	fd_close_all(fds, GRAPH_REGIONS);
 	if (!(first & BUILDS))
 		find_ends(world);
 }
@@ -417,6 +418,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	while (input.left)
 		operate(&world, &input);
 	close(world.socket);
+	close(world.bell);
 	for (unsigned i = 0; i < 8; i++) {
 		gdev_graph_advance(world.graph);
 		take_all(world.graph);
