@@ -57,14 +57,15 @@ static struct gdev_session *session;
 static struct gdev_stream *stream, *other;
 static struct gdev_function *add, *gate;
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		int error_ = (call);                                                               \
-		if (error_) {                                                                      \
-			printf("line %d: %s: %s\n", __LINE__, #call, gdev_strerror(error_));       \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+static void check(int error, int line, const char *call)
+{
+	if (!error)
+		return;
+	printf("line %d: %s: %s\n", line, call, gdev_strerror(error));
+	exit(1);
+}
+
+#define CHECK(call) check(call, __LINE__, #call)
 #define REQUIRE(condition)                                                                         \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
