@@ -110,6 +110,8 @@ static void say_what_is_there(
 			"%s: %u of %u fat binaries in %s have machine code of NVIDIA's GPUs only "
 			"(nvcc may add one that does nothing)",
 			wanted->path, bare, images->images, where);
+	/* Kernels of a library that a program may call. */
+	wanted->doctor->may |= wanted->library && bare > 1;
 	if (!images->refused && !images->unfit && images->kernels)
 		doctor_say(wanted->doctor, DOCTOR_OK, "image", json_incref(more), NULL,
 			"%s: all %u kernels in %s %s", wanted->path, images->kernels, where,

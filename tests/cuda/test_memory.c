@@ -168,6 +168,23 @@ static const char managed_ptx[] =
 	"	st.u32 [%d0+4], %r0;\n"
 	"	ret;\n}\n";
 
+/* Skips where the device has none. */
+static CUlibrary load_managed(CUdeviceptr *counters, size_t *bytes)
+{
+	CUlibrary library;
+	CUresult result;
+
+	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	result = cuLibraryGetManaged(counters, bytes, library, "counters");
+	if (result == CUDA_ERROR_NOT_FOUND) {
+		printf("# the device has no managed variables\n");
+		assert_success(cuLibraryUnload(library));
+		skip();
+	}
+	assert_success(result);
+	return library;
+}
+
 static void managed_variables_are_reached_by_both(void **state)
 {
 	CUdeviceptr counters, pointer, plain;
@@ -176,17 +193,9 @@ static void managed_variables_are_reached_by_both(void **state)
 	CUlibrary library;
 	unsigned managed;
 	CUmodule module;
-	CUresult result;
 	size_t bytes;
 
-	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
-	result = cuLibraryGetManaged(&counters, &bytes, library, "counters");
-	if (result == CUDA_ERROR_NOT_FOUND) {
-		printf("# the device has no managed variables\n");
-		assert_success(cuLibraryUnload(library));
-		skip();
-	}
-	assert_success(result);
+	library = load_managed(&counters, &bytes);
 	assert_int_equal(bytes, 16);
 	words = (uint32_t *)counters;
 	assert_int_equal(words[3], 4);
@@ -223,14 +232,7 @@ static void managed_variables_are_of_one_context(void **state)
 	CUmodule module;
 	size_t bytes;
 
-	assert_success(cuLibraryLoadData(&library, managed_ptx, NULL, NULL, 0, NULL, NULL, 0));
-	result = cuLibraryGetManaged(&counters, &bytes, library, "counters");
-	if (result == CUDA_ERROR_NOT_FOUND) {
-		printf("# the device has no managed variables\n");
-		assert_success(cuLibraryUnload(library));
-		skip();
-	}
-	assert_success(result);
+	library = load_managed(&counters, &bytes);
 	other = fixture_context_create();
 	result = cuLibraryGetModule(&module, library);
 	if (result == CUDA_SUCCESS) {

@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -359,4 +360,17 @@ int harness_run(struct harness *h, struct device_queue *queue, struct submitted 
 {
 	harness_submit(h, queue, s);
 	return harness_wait(h, s);
+}
+
+int harness_ask_driver(const char *what)
+{
+	const char *path = getenv("GDEV_CUDA_DRIVER");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	unsigned (*count)(void);
+
+	if (!library)
+		return -1;
+	count = (unsigned (*)(void))dlsym(library, what);
+	dlclose(library);
+	return count ? (int)count() : -1;
 }

@@ -86,4 +86,7 @@ bool harness_is_done(struct harness *h, struct submitted *s);
 /* Submits, waits, and returns the error. */
 int harness_run(struct harness *h, struct device_queue *queue, struct submitted *s);
 
+/* What the driver that is made for tests has counted, by the name of its function; -1: the driver is another, or none. */
+int harness_ask_driver(const char *what);
+
 #endif

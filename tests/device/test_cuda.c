@@ -5,7 +5,6 @@
  */
 #include "harness.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,23 +48,9 @@ static int run_kernel(struct device_queue *queue, struct device_function *functi
 	return harness_run(&harness, queue, &s);
 }
 
-/* What the driver that is made for tests has counted; another does not tell. */
-static int ask_driver(const char *what)
-{
-	const char *path = getenv("GDEV_CUDA_DRIVER");
-	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-	unsigned (*count)(void);
-
-	if (!library)
-		return -1;
-	count = (unsigned (*)(void))dlsym(library, what);
-	dlclose(library);
-	return count ? (int)count() : -1;
-}
-
 static int context_count(void)
 {
-	return ask_driver("fake_context_count");
+	return harness_ask_driver("fake_context_count");
 }
 
 static const char set_image[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -158,19 +143,19 @@ static void *submit_held(void *argument)
 /* With a thread that is in the driver meanwhile: what is submitted waits until let_go(). False: not this driver. */
 static bool hold(struct device_function *function, pthread_t *thread)
 {
-	if (ask_driver("fake_hold_launch") <= 0)
+	if (harness_ask_driver("fake_hold_launch") <= 0)
 		return false;
 	held.queue = harness_queue(&harness);
 	held.function = function;
 	pthread_create(thread, NULL, submit_held, NULL);
-	while (!ask_driver("fake_launch_is_held"))
+	while (!harness_ask_driver("fake_launch_is_held"))
 		usleep(100);
 	return true;
 }
 
 static void let_go(pthread_t thread)
 {
-	ask_driver("fake_let_go");
+	harness_ask_driver("fake_let_go");
 	pthread_join(thread, NULL);
 	assert_int_equal(harness_wait(&harness, &held.command), 0);
 	harness.ops->queue_destroy(held.queue);
@@ -179,7 +164,8 @@ static void let_go(pthread_t thread)
 /* Twice: on its own, and with a thread that is in the driver meanwhile, so that all wait together. */
 static void burst(struct device_queue *queue, struct device_function *const functions[2])
 {
-	int graphs = ask_driver("fake_graph_launches"), made = ask_driver("fake_graphs_made");
+	int graphs = harness_ask_driver("fake_graph_launches"),
+	    made = harness_ask_driver("fake_graphs_made");
 	pthread_t thread;
 
 	submit_burst(queue, functions);
@@ -189,8 +175,8 @@ static void burst(struct device_queue *queue, struct device_function *const func
 	submit_burst(queue, functions);
 	let_go(thread);
 	check_burst();
-	assert_true(ask_driver("fake_graph_launches") >= graphs + 8);
-	assert_int_equal(ask_driver("fake_graphs_made"), made); /* they were there */
+	assert_true(harness_ask_driver("fake_graph_launches") >= graphs + 8);
+	assert_int_equal(harness_ask_driver("fake_graphs_made"), made); /* they were there */
 }
 
 /* They go to a driver several at a time. What they were stays of no concern: modules go, and the context. */
@@ -230,9 +216,9 @@ static int marks_of_following(
 {
 	static struct submitted launches[FOLLOWING];
 	static struct set_params params[FOLLOWING];
-	int before = ask_driver("fake_write_count"), count;
+	int before = harness_ask_driver("fake_write_count"), count;
 
-	ask_driver("fake_stop");
+	harness_ask_driver("fake_stop");
 	for (uint32_t i = 0; i < FOLLOWING; i++) {
 		params[i] = (struct set_params){harness.base + i * 4, i};
 		launches[i] = launch_set(function, &params[i]);
@@ -240,8 +226,8 @@ static int marks_of_following(
 		harness_submit(&harness, queue, &launches[i]);
 	}
 	usleep(1000); /* for the issuing thread, if some were left to it */
-	count = ask_driver("fake_write_count") - before;
-	ask_driver("fake_go_on");
+	count = harness_ask_driver("fake_write_count") - before;
+	harness_ask_driver("fake_go_on");
 	for (uint32_t i = 0; i < FOLLOWING; i++)
 		assert_int_equal(harness_wait(&harness, &launches[i]), 0);
 	for (uint32_t i = 1; i < FOLLOWING; i++)
@@ -263,7 +249,7 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 	struct set_params params = {h->base, 1};
 	int marks = FOLLOWING;
 
-	if (ask_driver("fake_write_count") < 0) {
+	if (harness_ask_driver("fake_write_count") < 0) {
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
@@ -289,10 +275,10 @@ static void what_follows_a_mark_is_marked_when_that_is_reached(void **state)
 
 static void submit_briefly(struct device_queue *queue, struct submitted *s)
 {
-	int before = ask_driver("fake_calls_here");
+	int before = harness_ask_driver("fake_calls_here");
 
 	harness_submit(&harness, queue, s);
-	assert_true(ask_driver("fake_calls_here") - before <= BRIEF);
+	assert_true(harness_ask_driver("fake_calls_here") - before <= BRIEF);
 }
 
 /* Planes that are no rows apart, which the driver does not copy with one call. */
@@ -334,10 +320,10 @@ static struct set_params row_params[ROW];
 /* The last one's submitter has a graph that is there launched, but makes none. */
 static void submit_row_member(struct device_queue *queue, struct submitted *s)
 {
-	int made = ask_driver("fake_graphs_made_here");
+	int made = harness_ask_driver("fake_graphs_made_here");
 
 	harness_submit(&harness, queue, s);
-	assert_int_equal(ask_driver("fake_graphs_made_here"), made);
+	assert_int_equal(harness_ask_driver("fake_graphs_made_here"), made);
 }
 
 /* Each kernel stores its number, plus `more`, in a word of its own; the hint is given for all but the last. */
@@ -373,9 +359,9 @@ static void check_rows(void)
 static void replay_rows(struct device_queue *queue, struct device_function *const functions[2])
 {
 	for (int turn = 0; turn < 4; turn++) {
-		int graphs = ask_driver("fake_graph_launches");
-		int changes = ask_driver("fake_graph_changes");
-		int made = ask_driver("fake_graphs_made");
+		int graphs = harness_ask_driver("fake_graph_launches");
+		int changes = harness_ask_driver("fake_graph_changes");
+		int made = harness_ask_driver("fake_graphs_made");
 		pthread_t thread;
 		bool told = hold(functions[0], &thread);
 		row_params[3].value = turn == 2 ? 7 : 103;
@@ -386,9 +372,9 @@ static void replay_rows(struct device_queue *queue, struct device_function *cons
 		check_rows();
 		if (!told)
 			continue;
-		assert_int_equal(ask_driver("fake_graph_launches"), graphs + 2);
-		assert_int_equal(ask_driver("fake_graph_changes"), changes + (turn >= 2));
-		assert_int_equal(ask_driver("fake_graphs_made"), made + (turn ? 0 : 2));
+		assert_int_equal(harness_ask_driver("fake_graph_launches"), graphs + 2);
+		assert_int_equal(harness_ask_driver("fake_graph_changes"), changes + (turn >= 2));
+		assert_int_equal(harness_ask_driver("fake_graphs_made"), made + (turn ? 0 : 2));
 	}
 }
 
@@ -483,10 +469,10 @@ static void launch_long(void)
 {
 	struct submitted s;
 
-	ask_driver("fake_stop");
+	harness_ask_driver("fake_stop");
 	submit_set_then(chain.queue, &s, chain.function, &chain.params, second_done);
 	usleep(5000);
-	ask_driver("fake_go_on");
+	harness_ask_driver("fake_go_on");
 	poll_until(1);
 }
 
@@ -500,14 +486,14 @@ static int follow_those_done_together(void)
 		submit_set_then(
 			chain.queue, &chain.first[i], chain.function, &chain.params, first_done);
 	usleep(1000); /* for the issuing thread, which sleeps when it comes to them next */
-	while (ask_driver("fake_pending_count"))
+	while (harness_ask_driver("fake_pending_count"))
 		usleep(100);
-	ask_driver("fake_stop");
+	harness_ask_driver("fake_stop");
 	submit_set_then(chain.queue, &more, chain.function, &chain.params, second_done);
-	before = ask_driver("fake_graph_launches");
+	before = harness_ask_driver("fake_graph_launches");
 	harness.ops->poll(harness.device);
-	graphs = ask_driver("fake_graph_launches") - before;
-	ask_driver("fake_go_on");
+	graphs = harness_ask_driver("fake_graph_launches") - before;
+	harness_ask_driver("fake_go_on");
 	poll_until(2 * FOLLOWING + 1);
 	return graphs;
 }
@@ -521,7 +507,7 @@ static void what_follows_launches_that_are_done_together_goes_together(void **st
 	struct device_chunk *chunk = harness_map(h, 0);
 	int graphs = 0;
 
-	if (ask_driver("fake_pending_count") < 0) {
+	if (harness_ask_driver("fake_pending_count") < 0) {
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
@@ -645,7 +631,7 @@ static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **stat
 	static const char text[] = ".version 6.0\n.target sm_70\n.visible .entry set() { ret; }\n";
 	struct device_module *module;
 
-	if (ask_driver("fake_share_next_load") != 1) {
+	if (harness_ask_driver("fake_share_next_load") != 1) {
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
@@ -696,7 +682,7 @@ static void what_the_driver_chooses_is_no_more_than_was_paid_for(void **state)
 	struct device_module *module;
 	int error;
 
-	if (ask_driver("fake_context_count") < 0) {
+	if (harness_ask_driver("fake_context_count") < 0) {
 		printf("# it is the driver made for tests that refuses this\n");
 		skip();
 	}

@@ -5,7 +5,6 @@
  */
 #include "harness.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,23 +45,9 @@ static int stop(void **state)
 	return 0;
 }
 
-/* What the driver that is made for tests has counted; -1: it is none. */
-static int ask_driver(const char *what)
-{
-	const char *path = getenv("GDEV_CUDA_DRIVER");
-	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-	unsigned (*count)(void);
-
-	if (!library)
-		return -1;
-	count = (unsigned (*)(void))dlsym(library, what);
-	dlclose(library);
-	return count ? (int)count() : -1;
-}
-
 static bool runs_kernels(void)
 {
-	return ask_driver("fake_context_count") < 0;
+	return harness_ask_driver("fake_context_count") < 0;
 }
 
 static struct device_queue *bound_queue(uint32_t first, uint32_t count)
@@ -96,7 +81,7 @@ static void check_place(
 		harness_set_word(h, h->base, 0);
 	assert_int_equal(harness_run(h, queue, &s), 0);
 	if (!runs_kernels()) {
-		assert_int_equal(ask_driver("fake_launched_on"), part);
+		assert_int_equal(harness_ask_driver("fake_launched_on"), part);
 		return;
 	}
 	bits = harness_word(h, h->base);
@@ -128,21 +113,21 @@ static void launches_run_on_the_part_that_their_queue_is_bound_to(void **state)
 		check_place(same, where, 0, step);
 		check_place(whole, where, 0, 0);
 		if (!runs_kernels())
-			assert_int_equal(ask_driver("fake_green_count"), 2);
+			assert_int_equal(harness_ask_driver("fake_green_count"), 2);
 		harness_unmap(h, 0, chunk);
 		if (!h->ops->retire || i == 2)
 			continue;
 		/* In the next context it is as it was. */
 		if (h->ops->retire(h->space))
 			break;
-		assert_true(ask_driver("fake_green_count") <= 0);
+		assert_true(harness_ask_driver("fake_green_count") <= 0);
 		assert_int_equal(h->ops->revive(h->space), 0);
 	}
 	h->ops->queue_destroy(first);
 	h->ops->queue_destroy(same);
 	h->ops->queue_destroy(last);
 	h->ops->queue_destroy(whole);
-	assert_true(ask_driver("fake_green_count") <= 0);
+	assert_true(harness_ask_driver("fake_green_count") <= 0);
 	h->ops->module_unload(module);
 }
 

@@ -63,6 +63,7 @@ L1:	ld.volatile.global.u32 %r1, [%rd1];
 OLD = 'int cuCtxCreate(void **, unsigned, int); int main(void) { return cuCtxCreate(0, 0, 0); }'
 LIBRARY = 'const char ptx[] = "%s"; int use(void) { return *ptx; }' % BAD.replace("\n", "\\n")
 USER = 'int use(void); int main(void) { return use(); }'
+USER_OF_CUDA = 'int cuInit(unsigned); int use(void); int main(void) { return cuInit(0) + use(); }'
 PRINTER = '''#include <stdio.h>
 int main(int argc, char **argv)
 {
@@ -182,6 +183,21 @@ class Doctor(integ.Case):
         self.assertIn("cuCtxCreate(...) = CUDA_ERROR_NOT_SUPPORTED: gdev does not have cuCtxCreate", err)
         page = (integ.lab.ROOT / "docs" / "cuda-coverage.md").read_text()
         self.assertRegex(page, r"- `cuCtxCreate`: .*`cuCtxCreate_v2` \(3\.2\).*; not `cuCtxCreate` \(2\.0\)")
+
+    @unittest.skipIf(integ.SANITIZED, "what is built here lacks the sanitizer's library")
+    def test_library_in_part(self):
+        """Of a library that has much of its code as machine code alone it is not said that the program will run"""
+        good = BAD[: BAD.index(".visible .entry bad")].encode() + b"\0"
+        bare = fat_binary((2, 90, bytes(64)))
+        for images, verdict in ((bare + bare, "It may run"), (bare, "It will run")):
+            code = ",".join(str(byte) for byte in images + fat_binary((1, 80, good)))
+            library = 'const unsigned char code[] __attribute__((section(".nv_fatbin"), aligned(8))) = {%s};' % code
+            self.build("libpart.so", library + "int use(void) { return *code; }", "-shared", "-fPIC")
+            program = self.build("user", USER_OF_CUDA, f"-L{self.gdevd.directory}", "-lpart", f"-Wl,-rpath,{self.gdevd.directory}",
+                                 f"-L{integ.BUILD}/lib/cuda", "-lcuda")
+            status, out, _ = self.gdevd.run([self.gdevd.gdev, "doctor", program])
+            self.assertEqual(status, 0, out)
+            self.assertIn(verdict, out)
 
     def test_libraries(self):
         """A missing library ends a program before it begins; what a library cannot do is a note"""
