@@ -70,26 +70,39 @@ static bool work_is_short(struct core *core)
 	       !__atomic_load_n(&core->service.misjudged, __ATOMIC_RELAXED);
 }
 
+/* The word of the thread that has this number. */
+static uint64_t *working_since(struct service *service, uint32_t number)
+{
+	return &service->threads[number - 1].working_since;
+}
+
 /* Whether the poller will see work that there is now, without being woken: it looks at wants_work() all the time, and
  * once more before it sleeps (nothing_to_do). */
-static bool poller_looks(const struct service *service)
+static bool poller_looks(struct service *service)
 {
 	uint32_t poller = __atomic_load_n(&service->poller, __ATOMIC_SEQ_CST);
 
 	return poller && poller != my_number &&
-	       !__atomic_load_n(&service->working_since, __ATOMIC_RELAXED);
+	       !__atomic_load_n(working_since(service, poller), __ATOMIC_RELAXED);
 }
 
-/* One of our own threads comes by ops->work() before it sleeps: it needs no other for the first kick,
- * unless it is there already and the kick is for one more. Short work is over before another is awake. */
+/* Whether this thread answers a kick by itself; `before` it there were others. Each of our own comes by ops->work() before
+ * it sleeps: it needs no other for the first kick, unless it is there already and the kick is for one more. The poller
+ * does all short work, which is over before another thread is awake. A lender does not: nobody watches it, and what was
+ * taken to be short may wait for the rest. */
+static bool answers_kick(struct core *core, unsigned before)
+{
+	if (!my_number)
+		return false;
+	return (!before && !working) || (service_polls(core) && work_is_short(core));
+}
+
 void service_kick(void *owner)
 {
 	struct core *core = owner;
 	unsigned before = __atomic_fetch_add(&core->service.kicks, 1, __ATOMIC_SEQ_CST);
 
-	if (my_number && ((!before && !working) || work_is_short(core)))
-		return;
-	if (!poller_looks(&core->service))
+	if (!answers_kick(core, before) && !poller_looks(&core->service))
 		service_wake(core);
 }
 
@@ -241,12 +254,12 @@ static bool become_lender(struct core *core)
 static void work_as_poller(struct core *core, uint64_t *watched_until)
 {
 	struct service *service = &core->service;
-	uint64_t now_ns;
+	uint64_t *since = working_since(service, my_number), now_ns;
 
 	/* Before the clock is read: the watchdog sees it, or we see that the watchdog has been there. */
-	__atomic_store_n(&service->working_since, SINCE_NOW, __ATOMIC_SEQ_CST);
+	__atomic_store_n(since, SINCE_NOW, __ATOMIC_SEQ_CST);
 	now_ns = clock_now_ns();
-	__atomic_store_n(&service->working_since, now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(since, now_ns, __ATOMIC_RELAXED);
 	if (now_ns >= *watched_until) {
 		*watched_until = now_ns + WATCHDOG_NS;
 		core_lock(core);
@@ -255,8 +268,7 @@ static void work_as_poller(struct core *core, uint64_t *watched_until)
 		core_unlock(core);
 	}
 	work_once(core);
-	if (service_polls(core)) /* else it is the next poller's word */
-		__atomic_store_n(&service->working_since, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(since, 0, __ATOMIC_RELAXED);
 }
 
 /* Says ASLEEP and leaves the role. False: there is more in the ring, and the role is still ours. */
@@ -464,9 +476,12 @@ static void relieve_poller(struct core *core, uint64_t now_ns)
 {
 	struct service *service = &core->service;
 	uint32_t poller = __atomic_load_n(&service->poller, __ATOMIC_RELAXED);
-	uint64_t since = __atomic_load_n(&service->working_since, __ATOMIC_RELAXED);
+	uint64_t since;
 
-	if (!poller || !since || poller == my_number)
+	if (!poller || poller == my_number)
+		return;
+	since = __atomic_load_n(working_since(service, poller), __ATOMIC_RELAXED);
+	if (!since)
 		return;
 	if (since == SINCE_NOW)
 		since = now_ns;
@@ -475,7 +490,6 @@ static void relieve_poller(struct core *core, uint64_t now_ns)
 		return;
 	}
 	__atomic_store_n(&service->misjudged, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&service->working_since, 0, __ATOMIC_RELAXED);
 	__atomic_compare_exchange_n(
 		&service->poller, &poller, my_number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
@@ -699,7 +713,7 @@ int service_start(struct core *core)
 	sigdelset(&all, SIGTRAP);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (unsigned i = 0; i < core->config.threads && !error; i++) {
-		error = -pthread_create(&service->threads[i], NULL, thread_main, core);
+		error = -pthread_create(&service->threads[i].thread, NULL, thread_main, core);
 		service->thread_count += !error;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -715,7 +729,8 @@ void service_stop(struct core *core)
 	__atomic_store_n(&service->stopping, true, __ATOMIC_SEQ_CST);
 	ring_eventfd(service->kick_fd);
 	for (unsigned i = 0; i < service->thread_count; i++)
-		pthread_join(service->threads[i], NULL);
+		pthread_join(service->threads[i].thread, NULL);
+	__atomic_store_n(&service->poller, 0, __ATOMIC_RELAXED); /* which stopped with it */
 	free(service->threads);
 	service->threads = NULL;
 	service->thread_count = 0;

@@ -55,8 +55,16 @@ struct job {
 	void (*run)(struct job *job);
 };
 
+struct service_thread {
+	pthread_t thread;
+	/* When it went into ops->work() as the poller; 0: it is not there. It alone writes this, and those who look at the
+	 * poller read that of the thread which has the role now: one that has just lost the role changes nothing for the next. */
+	uint64_t working_since;
+};
+
 struct service {
-	pthread_t *threads;    /* constant while they run */
+	struct service_thread
+		*threads;      /* constant while they run; those that are numbered 1, 2, … */
 	unsigned thread_count; /* likewise */
 	unsigned lenders_max;  /* constant */
 	bool few_processors;   /* constant */
@@ -64,11 +72,14 @@ struct service {
 
 	bool stopping;
 	unsigned sleepers; /* threads in epoll_wait, or about to be */
-	unsigned kicks;    /* times that the device wants one more thread */
+	/* Times that the device wants one more thread. Who adds one answers it itself, knows that the poller looks, or wakes a
+	 * sleeper; nobody sleeps while one is left and there is room for a lender. */
+	unsigned kicks;
 	unsigned lenders;
 	struct places places;
-	uint32_t poller; /* the thread that has the role, by a number of its own; 0: vacant */
-	uint64_t working_since; /* when the poller went into ops->work(); 0: it is not there */
+	/* The thread that has the role, by its number; 0: vacant. Who finds it vacant takes it; who has it leaves it, or loses it
+	 * to a thread that has the core's lock and finds it stuck (working_since). Changed by compare and exchange alone. */
+	uint32_t poller;
 	uint64_t
 		poll_at_ns; /* when the device is asked again, as nobody has the role; UINT64_MAX: not planned */
 	bool misjudged;   /* work that was taken to be short is not, until all of it is done */

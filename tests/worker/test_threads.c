@@ -206,6 +206,84 @@ static void a_short_kernel_that_turns_out_long_does_not_stop_the_ring(void **sta
 	fixture_stop(&fixture);
 }
 
+/* ---- a short kernel that waits for another one ---- */
+
+enum { THREADS = 6 };
+static enum { ALONE = 1, TOGETHER } manner; /* atomic */
+static struct service *service;             /* atomic */
+static unsigned copying,
+	came; /* atomic: threads that came while it was ALONE; since it is TOGETHER */
+
+static void expect_sleepers(unsigned count)
+{
+	const struct service *sleeping = __atomic_load_n(&service, __ATOMIC_ACQUIRE);
+
+	for (int i = 0; i < 5000 && __atomic_load_n(&sleeping->sleepers, __ATOMIC_RELAXED) < count;
+		i++)
+		usleep(1000);
+	usleep(20000); /* deadlines from before have passed */
+}
+
+/* Who executes the copy is the only one that is up, and those who execute kernels behind it wait for each other. */
+static bool meeting_work(struct device *device)
+{
+	int now = __atomic_load_n(&manner, __ATOMIC_RELAXED);
+	bool some;
+
+	if (now == TOGETHER)
+		__atomic_add_fetch(&came, 1, __ATOMIC_RELAXED);
+	for (int i = 0; now == TOGETHER && i < 5000; i++)
+		if (__atomic_load_n(&came, __ATOMIC_RELAXED) < 2)
+			usleep(1000);
+	if (now != ALONE)
+		return null_ops->work(device);
+	if (__atomic_fetch_add(&copying, 1, __ATOMIC_RELAXED))
+		return false;
+	expect_sleepers(THREADS - 1);
+	some = null_ops->work(device);
+	__atomic_store_n(&manner, TOGETHER, __ATOMIC_RELAXED);
+	return some;
+}
+
+static void short_kernels_that_wait_for_each_other_both_begin(void)
+{
+	struct record_memory make = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 16 * MIB};
+	struct device_ops ops;
+	struct fixture fixture;
+	uint32_t function;
+
+	null_ops = device_ops_find("null");
+	ops = *null_ops;
+	ops.work = meeting_work;
+	fixture_start_ops(&fixture, &ops, false, THREADS);
+	__atomic_store_n(&service, &fixture.core->service, __ATOMIC_RELEASE);
+	function = prepare(&fixture);
+	ask_and_wait(&fixture, &make, sizeof make, NULL, 0);
+	for (int i = 0; i < 10; i++) /* it is known to be short */
+		wait_for(&fixture, A, post_launch(&fixture, A, function, 0));
+	expect_sleepers(THREADS);
+	__atomic_store_n(&copying, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&came, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&manner, ALONE, __ATOMIC_RELAXED);
+	post_copy(&fixture, A, TEST_DEVICE, TEST_DEVICE + 8 * MIB, 8 * MIB);
+	post_wait(&fixture, A + 1, A, fixture.values[A]);
+	post_launch(&fixture, A, function, 0);
+	post_launch(&fixture, A + 1, function, 0);
+	for (int i = 0; i < 3000 && __atomic_load_n(&came, __ATOMIC_RELAXED) < 2; i++)
+		usleep(1000);
+	assert_true(__atomic_load_n(&came, __ATOMIC_RELAXED) >= 2);
+	__atomic_store_n(&manner, 0, __ATOMIC_RELAXED);
+	wait_for(&fixture, A, fixture.values[A]);
+	wait_for(&fixture, A + 1, fixture.values[A + 1]);
+	fixture_stop(&fixture);
+}
+
+static void short_kernels_behind_long_work_may_wait_for_each_other(void **state)
+{
+	for (int round = 0; round < 4; round++)
+		short_kernels_that_wait_for_each_other_both_begin();
+}
+
 /* ---- a client that never pauses ---- */
 
 static struct session_segment
@@ -460,6 +538,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_never_waits_loses_nothing),
 		cmocka_unit_test(objects_come_and_go_while_kernels_run),
 		cmocka_unit_test(a_short_kernel_that_turns_out_long_does_not_stop_the_ring),
+		cmocka_unit_test(short_kernels_behind_long_work_may_wait_for_each_other),
 		cmocka_unit_test(a_deadline_is_no_reason_to_look_at_the_ring),
 		cmocka_unit_test(long_work_begins_although_records_keep_coming),
 		cmocka_unit_test(what_gdevd_orders_does_not_wait_for_those_who_wait_for_room),
