@@ -333,6 +333,9 @@ enum evict_flags {
 	/* With SLOTS: and if it does not keep so many, of those that its objects use as many as it can have in its
 	 * file, for which it asks (SLOT_IN_FILE). */
 	EVICT_MOVE = 64,
+	/* The virtual GPU has more than its limit. The session gives although it has the device: its launches wait until the
+	 * order has been carried out. */
+	EVICT_LIMIT = 128,
 };
 
 /* A worker uses a resource only while it holds a grant. ACQUIRE asks; GRANT gives it for at least

@@ -136,8 +136,9 @@ bool residency_is_protected(const struct worker *worker)
 	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
 }
 
-static bool may_give(
-	const struct worker *worker, const struct worker *asks, const struct vgpu *vgpu)
+/* flags: EVICT_LIMIT, for which a session gives although it uses the device. */
+static bool may_give(const struct worker *worker, const struct worker *asks,
+	const struct vgpu *vgpu, uint32_t flags)
 {
 	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
 		!worker->connection || worker_is_going(worker))
@@ -146,7 +147,8 @@ static bool may_give(
 		worker->residency.suspended)
 		return false;
 	return !worker->residency.order && worker->residency.says == GIVES &&
-	       worker->memory.used_bytes && !residency_is_protected(worker);
+	       worker->memory.used_bytes &&
+	       (flags & EVICT_LIMIT || !residency_is_protected(worker));
 }
 
 void residency_refreshed(struct worker *worker)
@@ -177,12 +179,12 @@ bool residency_gives_before(const struct worker *a, const struct worker *b)
 }
 
 static struct worker *find_victim(
-	struct device *device, const struct worker *asks, const struct vgpu *vgpu)
+	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint32_t flags)
 {
 	struct worker *worker, *victim = NULL;
 
 	list_for_each (worker, &device->workers.all, by_device)
-		if (may_give(worker, asks, vgpu) &&
+		if (may_give(worker, asks, vgpu, flags) &&
 			(!victim || residency_gives_before(worker, victim)))
 			victim = worker;
 	return victim;
@@ -209,15 +211,15 @@ static int charge_leaving(
 }
 
 /* Sends for `bytes`: first what no living program has attached, and last what several have. False: somebody has it, but
- * host swap has no room for it. */
-static bool send_for(
-	struct device *device, const struct worker *asks, const struct vgpu *vgpu, uint64_t bytes)
+ * host swap has no room for it. flags: of the orders. */
+static bool send_for(struct device *device, const struct worker *asks, const struct vgpu *vgpu,
+	uint64_t bytes, uint32_t flags)
 {
 	uint64_t cause = asks ? asks->session->id : vgpu ? 0 : device->residency.taker;
 	struct worker *victim;
 
 	bytes -= min_of(bytes, shm_send_for(device, asks, vgpu, cause, bytes, true));
-	while (bytes && (victim = find_victim(device, asks, vgpu))) {
+	while (bytes && (victim = find_victim(device, asks, vgpu, flags))) {
 		uint64_t part =
 			min_of(align_up(bytes, DEVICE_CHUNK_MIN), victim->memory.used_bytes);
 		uint64_t promised;
@@ -229,7 +231,8 @@ static bool send_for(
 			complain("swap space is used up: nothing can leave the device");
 			return false;
 		}
-		residency_order(victim, part, promised, pool == SWAP_FILE ? EVICT_FILE : 0, cause);
+		residency_order(victim, part, promised,
+			flags | (pool == SWAP_FILE ? EVICT_FILE : 0), cause);
 		bytes -= min_of(bytes, part);
 	}
 	if (bytes)
@@ -360,12 +363,12 @@ static void send_for_missing(struct worker *worker, struct vgpu *vgpu, uint64_t 
 	uint64_t have = room_beside_contexts(device, vgpu) + coming_in(device, vgpu);
 
 	if (wanted > have)
-		send_for(device, worker, vgpu, wanted - have);
+		send_for(device, worker, vgpu, wanted - have, 0);
 	/* Others leave the device for no more than that virtual GPU may have. */
 	wanted = min_of(wanted, room_beside_contexts(device, vgpu) + coming_in(device, vgpu));
 	have = room_beside_contexts(device, NULL) + coming_in(device, NULL);
 	if (wanted > have)
-		send_for(device, worker, NULL, wanted - have);
+		send_for(device, worker, NULL, wanted - have, 0);
 }
 
 /* How much others than `asks` have, beside their contexts, and give when their commands do not use it any more. */
@@ -489,7 +492,8 @@ static void serve_waiting(struct device *device)
 }
 
 /* Refills the reserve from sessions that do not use the device: they write their pieces out while the session that
- * took from it works. A virtual GPU whose limit was lowered is brought below it likewise. */
+ * took from it works. A virtual GPU whose limit was lowered is brought below it by all of its sessions. A session that is
+ * alone may use the device without a pause, so that its limit would never be reached if it gave only when it does not. */
 static void restore_reserve(struct device *device)
 {
 	uint64_t reserve = device->residency.reserve_bytes;
@@ -497,12 +501,13 @@ static void restore_reserve(struct device *device)
 	struct vgpu *vgpu;
 
 	if (have < reserve)
-		send_for(device, NULL, NULL, reserve - have);
+		send_for(device, NULL, NULL, reserve - have, 0);
 	list_for_each (vgpu, &device->vgpus, by_device) {
 		uint64_t used = vgpu->memory.used_bytes;
 		uint64_t leaving = coming_in(device, vgpu);
 		if (used > leaving && used - leaving > vgpu->memory.limit_bytes)
-			send_for(device, NULL, vgpu, used - leaving - vgpu->memory.limit_bytes);
+			send_for(device, NULL, vgpu, used - leaving - vgpu->memory.limit_bytes,
+				EVICT_LIMIT);
 	}
 }
 
@@ -586,7 +591,7 @@ int residency_make_room(struct device *device, struct vgpu *vgpu, uint64_t bytes
 	if (have >= bytes)
 		return 0;
 	if (have + coming < bytes)
-		sent = send_for(device, NULL, vgpu, bytes - have - coming);
+		sent = send_for(device, NULL, vgpu, bytes - have - coming, 0);
 	have += coming_in(device, vgpu);
 	if (have >= bytes || swap_comes(device->daemon) || (sent && retire_may_come(device, vgpu)))
 		return -EAGAIN;

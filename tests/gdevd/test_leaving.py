@@ -273,6 +273,24 @@ class Leaving(harness.GdevdTest):
 
     # -- those who use it ---------------------------------------------------------------------------
 
+    def test_a_limit_is_reached_by_who_uses_the_device(self):
+        self.begin("16M", mode="ok")
+        first = self.client()
+        self.assertEqual(first.memory(8 * MIB), 0)
+        self.use_device(first)
+        self.assertEqual(self.gdev("vgpu", "set", "gdev0", "--memory", "4M").returncode, 0)
+        serial, size, flags = self.expect_order(first)
+        self.assertEqual((size, flags), (6 * MIB, wire.EVICT_LIMIT))
+        self.give(first, serial, 2 * MIB)
+        serial, size, flags = self.expect_order(first)  # at once: it gives
+        self.assertEqual((size, flags), (4 * MIB, wire.EVICT_LIMIT))
+        first.tell(wire.evicted(serial, in_use=True))
+        self.expect_nothing(first)
+        first.tell(wire.eased())
+        serial, size, _ = self.expect_order(first)
+        self.give(first, serial, size)
+        harness.wait_for(lambda: self.status()["vgpus"][0]["memory_used_bytes"] <= 4 * MIB, what="the lower limit")
+
     def test_a_client_waits_for_who_uses_the_device(self):
         self.begin("4M", mode="ok")
         first = self.client()

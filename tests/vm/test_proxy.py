@@ -560,6 +560,7 @@ class Machines(integ.Case):
     def test_memory_is_oversubscribed(self):
         """Two machines use more memory than the device has, and keep what is in it; the limit of one is changed while it runs"""
         sizes, words = ("--memory", "64M", "--locked", "64M", "--sessions", "2"), {}
+        set_memory = [self.gdevd.gdev, "vgpu", "set", "train", "--memory"]
         with guest.Server(self.gdevd, *sizes, name="first") as first, \
                 guest.Server(self.gdevd, "--vgpu", "train", *sizes, name="second") as second:
             machines = [machine.Machine(server.socket) for server in (first, second)]
@@ -587,10 +588,12 @@ class Machines(integ.Case):
             copy(0, slots[0], TO_DEVICE)
             self.assertEqual(allocate(slots[1], 512 * MIB), 0)
             copy(1, slots[1], TO_DEVICE)
-            before = used()
-            self.assertLessEqual(before, 256 * MIB)
-            self.assertEqual(self.gdevd.run([self.gdevd.gdev, "vgpu", "set", "train", "--memory", "128M"])[0], 0)
-            self.wait_until(lambda: used() < before, "what is too much leaves")
+            for _ in range(4):
+                self.assertLessEqual(used(), 256 * MIB)
+                self.assertEqual(self.gdevd.run([*set_memory, "128M"])[0], 0)
+                self.wait_until(lambda: used() <= 128 * MIB, "what is too much leaves")
+                self.assertEqual(self.gdevd.run([*set_memory, "256M"])[0], 0)
+                copy(1, slots[1], TO_DEVICE)
             for number in (0, 1):
                 machines[number].ram[MIB:MIB + 8 * 4096] = bytes(8 * 4096)
                 copy(number, slots[number], FROM_DEVICE)

@@ -320,6 +320,40 @@ static void what_is_wanted_back_before_it_was_written_has_not_moved(void **state
 	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
 }
 
+/* Rule 10: launches of a session that has the device do not want back what leaves for a limit. */
+static void what_leaves_for_a_limit_is_not_wanted_back_before_it_has_left(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+	struct control_evicted done;
+	struct control_room wish;
+	uint64_t value;
+
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	evict(fixture, 16 * MIB, EVICT_LIMIT); /* a kernel is running: nothing leaves yet */
+	value = post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_LEAVING);
+	double_hold(false);
+	fixture_run(fixture);
+	expect_return(fixture, 8 * MIB - 4096, 0);
+	acquire(fixture, RESOURCE_COPY_FROM_DEVICE);
+	drain_until(fixture, CONTROL_EVICTED, &done, sizeof done);
+	assert_int_equal(done.rest, REST_STAYS);
+	assert_int_equal(fixture->core->page->rescued_bytes, 0);
+	assert_int_equal(double_chunks, 0);
+	fixture_run(fixture);
+	assert_true(completed(fixture, A) < value);
+	drain_until(fixture, CONTROL_ROOM, &wish, sizeof wish); /* and goes on */
+	answer_room(fixture, &wish, -ENOMEM, 0);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_MAPPED);
+}
+
 /* And is given later, as gdevd hears. */
 static void what_is_wanted_back_is_said_to_be_in_use_until_it_is_not(void **state)
 {
@@ -689,6 +723,7 @@ int main(void)
 		TEST(what_comes_in_waits_for_copies_and_no_longer),
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
+		TEST(what_leaves_for_a_limit_is_not_wanted_back_before_it_has_left),
 		TEST(what_is_wanted_back_is_said_to_be_in_use_until_it_is_not),
 		TEST(who_is_only_asked_says_when_it_does_not_use_the_device),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),

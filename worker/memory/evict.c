@@ -78,6 +78,7 @@ void residency_say_evicted(struct core *core, int status, bool retired)
 static void say_if_carried_out(struct core *core)
 {
 	struct residency *residency = &core->residency;
+	bool held = evict_holds_launches(residency);
 
 	if (!residency->begun || residency->going || residency->trim.running ||
 		!list_empty(&residency->leaving) || !list_empty(&residency->prepared) ||
@@ -93,6 +94,8 @@ static void say_if_carried_out(struct core *core)
 	residency->stopped = false;
 	if (!context_left(core, residency->failed))
 		residency_say_evicted(core, residency->failed, false);
+	if (held)
+		residency_gone(core);
 }
 
 bool evict_rescue(struct core *core, struct piece *piece)

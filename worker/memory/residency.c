@@ -221,7 +221,7 @@ void residency_resume(struct core *core)
 	struct residency *residency = &core->residency;
 
 	residency->resuming = true;
-	if (residency->suspended)
+	if (residency->suspended || evict_holds_launches(residency))
 		return;
 	note_waiting(core, true);
 	shared_want_all(core);
@@ -405,6 +405,8 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 
 	if (!grant_admits(core, RESOURCE_COMPUTE, stream, command->estimate_ns))
 		return stream_wait_in(blocked, stream);
+	if (evict_holds_launches(&core->residency))
+		return wait_here(core, stream);
 	if (load_failed(core, stream, command))
 		return false;
 	if (shared_want_all(core)) /* what can only come as a whole comes first */

@@ -135,6 +135,11 @@ void residency_evict(struct core *core, const struct control_evict *order);
 void evict_drained(struct core *core);
 /* The session has nothing more to do, or has given compute back: gdevd may wait for that. */
 void evict_eased(struct core *core);
+/* Whether launches, which would want back all that is leaving, wait until it has left (EVICT_LIMIT). */
+static inline bool evict_holds_launches(const struct residency *residency)
+{
+	return residency->evicting && residency->order.flags & EVICT_LIMIT;
+}
 /* For EVICTED: what was not given is in use, if `kept`, and EASED follows; else it stays. */
 enum evict_rest evict_rest(struct core *core, bool kept);
 /* Unlocked, in a job: so much host swap that is used in memory is to be in the file instead (EVICT_MOVE). */
