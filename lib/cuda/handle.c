@@ -8,19 +8,14 @@
 
 #include "lib/cuda/internal.h"
 
-#define REGION_BYTES (256ull << 20) /* of addresses, not of memory */
-#define ALIVE 0x67640000u           /* | type: the first word of a living object */
+struct handle_region handle_regions[HANDLE_TYPES];
 
-struct region {
-	_Atomic uintptr_t base;
-	size_t size; /* of an object */
+/* Guards making regions, and what follows. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_HANDLES];
+static struct {
 	size_t high; /* objects ever used */
 	void *free;  /* the first free object; its second word points to the next */
-};
-
-/* Guards all but `base` once it is set. */
-static pthread_mutex_t *const lock = &process_locks[LOCK_HANDLES];
-static struct region regions[HANDLE_TYPES];
+} objects[HANDLE_TYPES];
 
 struct free_object {
 	_Atomic uint32_t word;
@@ -36,31 +31,33 @@ static void __lsan_register_root_region(const void *begin, size_t size)
 }
 #endif
 
-static bool region_reserve(struct region *region, size_t size)
+static bool region_reserve(struct handle_region *region, size_t size)
 {
-	void *base = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
+	void *base = mmap(NULL, HANDLE_REGION_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (base == MAP_FAILED)
 		return false;
-	region->size = align_up(size, sizeof(struct free_object));
+	region->size = sizeof(struct free_object);
+	while (region->size < size)
+		region->size *= 2;
 	atomic_store_explicit(&region->base, (uintptr_t)base, memory_order_release);
 	return true;
 }
 
 void *handle_create(enum handle_type type, size_t size)
 {
-	struct region *region = &regions[type];
+	struct handle_region *region = &handle_regions[type];
 	struct free_object *object = NULL;
 
 	pthread_mutex_lock(lock);
 	if (!region->base && !region_reserve(region, size))
 		goto out;
-	object = region->free;
+	object = objects[type].free;
 	if (object) {
-		region->free = object->next;
-	} else if ((region->high + 1) * region->size <= REGION_BYTES) {
-		object = (void *)(region->base + region->high++ * region->size);
+		objects[type].free = object->next;
+	} else if ((objects[type].high + 1) * region->size <= HANDLE_REGION_BYTES) {
+		object = (void *)(region->base + objects[type].high++ * region->size);
 		__lsan_register_root_region(object, region->size);
 	}
 out:
@@ -68,7 +65,7 @@ out:
 	if (!object)
 		return NULL;
 	__builtin_memset(object, 0, region->size);
-	atomic_store_explicit(&object->word, ALIVE | type, memory_order_release);
+	atomic_store_explicit(&object->word, HANDLE_ALIVE | type, memory_order_release);
 	return object;
 }
 
@@ -78,19 +75,7 @@ void handle_destroy(enum handle_type type, void *handle)
 
 	pthread_mutex_lock(lock);
 	atomic_store_explicit(&object->word, 0, memory_order_release);
-	object->next = regions[type].free;
-	regions[type].free = object;
+	object->next = objects[type].free;
+	objects[type].free = object;
 	pthread_mutex_unlock(lock);
-}
-
-bool handle_is(enum handle_type type, const void *handle)
-{
-	struct region *region = &regions[type];
-	uintptr_t base = atomic_load_explicit(&region->base, memory_order_acquire);
-	uintptr_t offset = (uintptr_t)handle - base;
-
-	if (!base || offset >= REGION_BYTES - region->size || offset % region->size)
-		return false;
-	return atomic_load_explicit(&((struct free_object *)handle)->word, memory_order_acquire) ==
-	       (ALIVE | type);
 }

@@ -9,20 +9,17 @@
 #include "lib/cuda/exports.h"
 #include "lib/cuda/internal.h"
 
-static atomic_bool is_initialised;
+atomic_bool is_initialised;
 
 void init_forget(void)
 {
 	atomic_store(&is_initialised, false);
 }
 
-CUresult initialised(void)
+CUresult not_initialised(void)
 {
-	return atomic_load_explicit(&is_initialised, memory_order_acquire)
-		       ? CUDA_SUCCESS
-		       : fail(CUDA_ERROR_NOT_INITIALIZED,
-				 "cuInit was not called in this process; a forked child must "
-				 "call it itself");
+	return fail(CUDA_ERROR_NOT_INITIALIZED,
+		"cuInit was not called in this process; a forked child must call it itself");
 }
 
 static void begin_log(void)

@@ -92,8 +92,28 @@ enum handle_type {
  * left. Every object starts with a word that belongs to handle.c. */
 void *handle_create(enum handle_type type, size_t size);
 void handle_destroy(enum handle_type type, void *handle);
+
+#define HANDLE_REGION_BYTES (256ull << 20) /* of addresses, not of memory */
+#define HANDLE_ALIVE 0x67640000u           /* | type: the first word of a living object */
+
+/* Of each type. `size` is set before `base`, which is set once. */
+extern struct handle_region {
+	_Atomic uintptr_t base; /* 0: there has been no object */
+	size_t size;            /* of an object: a power of two */
+} handle_regions[HANDLE_TYPES];
+
 /* Whether `handle` is a living object of that type; any value may be asked about. */
-bool handle_is(enum handle_type type, const void *handle);
+static inline bool handle_is(enum handle_type type, const void *handle)
+{
+	const struct handle_region *region = &handle_regions[type];
+	uintptr_t base = atomic_load_explicit(&region->base, memory_order_acquire);
+	uintptr_t offset = (uintptr_t)handle - base;
+
+	if (!base || offset >= HANDLE_REGION_BYTES || offset & (region->size - 1))
+		return false;
+	return atomic_load_explicit((const _Atomic uint32_t *)handle, memory_order_acquire) ==
+	       (HANDLE_ALIVE | type);
+}
 
 /* ---- locks of the whole process (locks.c) ----
  *
@@ -123,8 +143,14 @@ extern pthread_mutex_t process_locks[PROCESS_LOCKS];
 
 /* ---- initialisation (init.c) ---- */
 
+extern atomic_bool is_initialised; /* init.c writes it */
+CUresult not_initialised(void);
 /* CUDA_ERROR_NOT_INITIALIZED before cuInit and in a forked child. */
-CUresult initialised(void);
+static inline CUresult initialised(void)
+{
+	return atomic_load_explicit(&is_initialised, memory_order_acquire) ? CUDA_SUCCESS
+									   : not_initialised();
+}
 /* After a fork. */
 void init_forget(void);
 
@@ -272,6 +298,8 @@ void storage_clear(CUcontext context);
 CUresult stream_enter(CUstream handle, CUstream *stream);
 /* The same for what can be captured: the caller looks at stream->capture. */
 CUresult stream_record(CUstream handle, CUstream *stream);
+/* … for a caller that knows what is current (current_and_green). */
+CUresult stream_record_in(CUstream handle, CUcontext context, CUgreenCtx green, CUstream *stream);
 /* The same without the order: for queries. */
 CUresult stream_resolve(CUstream handle, CUstream *stream);
 /* In the green context, or with NULL on all multiprocessors. */

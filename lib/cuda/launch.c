@@ -222,10 +222,11 @@ CUresult launch(
 	struct gdev_launch launch;
 	CUfunction function;
 	CUcontext context;
+	CUgreenCtx green;
 	CUstream stream;
 	int error;
 
-	TRY(current_context(&context));
+	TRY(current_and_green(&context, &green));
 	TRY(before_launch(context, function_resolve(handle, &function)));
 	if (function->module->context != context)
 		return fail(CUDA_ERROR_INVALID_HANDLE,
@@ -236,7 +237,7 @@ CUresult launch(
 	launch.more = how & LAUNCH_MORE;
 	TRY(read_params(function, params, extra, &launch));
 	TRY(check_shared(function, launch.shared_bytes));
-	TRY(stream_record(config->hStream, &stream));
+	TRY(stream_record_in(config->hStream, context, green, &stream));
 	if (stream->context != context)
 		return fail(CUDA_ERROR_INVALID_HANDLE,
 			"the stream is of another context than the current one");

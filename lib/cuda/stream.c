@@ -158,12 +158,10 @@ static CUresult follow_blocking_streams(CUcontext context, CUstream legacy)
 	return result;
 }
 
-CUresult stream_resolve(CUstream handle, CUstream *stream)
+/* `context`, and perhaps `green`, are current. */
+static inline CUresult resolve(
+	CUstream handle, CUcontext context, CUgreenCtx green, CUstream *stream)
 {
-	CUcontext context;
-	CUgreenCtx green;
-
-	TRY(current_and_green(&context, &green));
 	if (!handle || handle == CU_STREAM_LEGACY) {
 		*stream = green ? green->stream : context->legacy;
 		return CUDA_SUCCESS;
@@ -180,6 +178,15 @@ CUresult stream_resolve(CUstream handle, CUstream *stream)
 			"the green context of the stream was destroyed");
 	*stream = handle;
 	return CUDA_SUCCESS;
+}
+
+CUresult stream_resolve(CUstream handle, CUstream *stream)
+{
+	CUcontext context;
+	CUgreenCtx green;
+
+	TRY(current_and_green(&context, &green));
+	return resolve(handle, context, green, stream);
 }
 
 static CUresult order(CUstream stream)
@@ -210,10 +217,19 @@ CUresult stream_enter(CUstream handle, CUstream *stream)
 	return order(*stream);
 }
 
+CUresult stream_record_in(CUstream handle, CUcontext context, CUgreenCtx green, CUstream *stream)
+{
+	TRY(resolve(handle, context, green, stream));
+	return (*stream)->capture ? CUDA_SUCCESS : order(*stream);
+}
+
 CUresult stream_record(CUstream handle, CUstream *stream)
 {
-	TRY(stream_resolve(handle, stream));
-	return (*stream)->capture ? CUDA_SUCCESS : order(*stream);
+	CUcontext context;
+	CUgreenCtx green;
+
+	TRY(current_and_green(&context, &green));
+	return stream_record_in(handle, context, green, stream);
 }
 
 /* ---- the calls ---- */

@@ -87,6 +87,8 @@ static void write_params(const struct gdev_launch *launch, uint8_t *params, uint
 {
 	const struct gdev_function_info *info = &launch->function->info;
 
+	if (!room)
+		return;
 	if (!launch->arguments) {
 		uint32_t given = min_of(launch->param_bytes, info->param_bytes);
 		if (given)
@@ -146,7 +148,8 @@ static int send_launch(struct gdev_stream *stream, const struct gdev_launch *lau
 	record->param_bytes = function->info.param_bytes;
 	record->reserved = 0;
 	write_params(launch, (uint8_t *)(record + 1), room);
-	memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
+	if (attribute_bytes)
+		memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
 	record_commit(stream->session);
 	return 0;
 }
