@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
+#include "device/cpu/ptx/tensor.h"
 
 extern const struct device_ops gdev_device_backend;
 
@@ -189,6 +190,12 @@ static void cpu_unmap(struct device_space *space, uint64_t address, struct devic
 	memfd_unmap(address, chunk);
 }
 
+static int cpu_tensor_map(struct device *device, const struct record_tensor_map *wanted,
+	uint8_t map[TENSOR_MAP_BYTES])
+{
+	return tensor_encode(wanted, map);
+}
+
 __attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
 	.name = "cpu",
 	.timing =
@@ -227,6 +234,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.function_param = cpu_function_param,
 	.function_occupancy = cpu_function_occupancy,
 	.function_clusters = cpu_function_clusters,
+	.tensor_map = cpu_tensor_map,
 	.function_name = cpu_function_name,
 	.global_get = cpu_global_get,
 	.global_is_managed = cpu_global_is_managed,

@@ -111,6 +111,7 @@ int cpu_probe(const struct device_config *config, struct device_info *infos, siz
 			[PROPERTY_PLAIN_TEXTURES] = TEXTURE_MAGIC,
 			[95] = 1,        /* cooperative launches */
 			[120] = 1,       /* clusters */
+			[127] = 1,       /* tensor maps */
 			[111] = 1 << 10, /* shared memory a block that the system keeps */
 		}};
 	return 1;

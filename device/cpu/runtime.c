@@ -17,6 +17,7 @@
 #include "device/cpu/checking/checking.h"
 #include "device/cpu/fault.h"
 #include "device/cpu/print.h"
+#include "device/cpu/ptx/tensor.h"
 #include "device/cpu/ptx/texture.h"
 #include "gdev/error.h"
 
@@ -258,6 +259,29 @@ static void runtime_texture(const struct ptx_launch *launch, uint32_t word, uint
 	}
 }
 
+static uint32_t runtime_tensor(const struct ptx_launch *launch, uint32_t word, const void *map,
+	const int32_t *numbers, void *shared, uint64_t at)
+{
+	uint32_t bytes = 0;
+
+	switch (tensor_move(word, map, numbers, shared, at, launch->total_shared_bytes, &bytes)) {
+	case TENSOR_DONE:
+		break;
+	case TENSOR_NO_MAP:
+		cpu_end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+			"a kernel used what is no tensor map, or one of another rank or mode, as one");
+	case TENSOR_OUTSIDE:
+		cpu_end_with(launch, -GDEV_E_ILLEGAL_ADDRESS,
+			"a kernel copied a box of a tensor that does not fit into shared memory, or to "
+			"an address that is no multiple of 128");
+	case TENSOR_UNSUPPORTED:
+		cpu_end_with(launch, -ENOTSUP,
+			"a kernel reduced to a tensor in a way that the software GPU does not support "
+			"for its type");
+	}
+	return bytes;
+}
+
 static __attribute__((noreturn)) void runtime_unsupported(
 	const struct ptx_launch *launch, uint32_t line)
 {
@@ -326,4 +350,5 @@ const struct ptx_runtime cpu_runtime = {
 	.texture = runtime_texture,
 	.access = check_access,
 	.order = check_order,
+	.tensor = runtime_tensor,
 };

@@ -124,6 +124,11 @@ static bool calls_by_address(const struct inst *i)
 	return i->op == OP_call && i->operands[i->call_results].kind != OPERAND_FUNCTION;
 }
 
+static bool copies_tensors(const struct inst *i)
+{
+	return i->op == OP_cp && inst_has(i, MOD_tensor);
+}
+
 /* What is in the way in functions that the entry may call. */
 static const char *unfit_in_called(struct reach *r, const struct function *entry)
 {
@@ -145,6 +150,8 @@ static const char *unfit_in_called(struct reach *r, const struct function *entry
 		for (uint32_t i = 0; i < f->inst_count; i++) {
 			if (calls_by_address(&f->insts[i]))
 				return "it calls functions by address, which may be another module's";
+			if (copies_tensors(&f->insts[i]))
+				return "it copies boxes of tensors";
 			add_called(r, &f->insts[i]);
 		}
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cpu/ptx/tensor.h"
 #include "device/cpu/ptx/texture.h"
 
 char printed[4096];
@@ -73,6 +74,20 @@ static void texture(const struct ptx_launch *launch, uint32_t word, uint64_t han
 		trap(launch);
 }
 
+static uint32_t tensor(const struct ptx_launch *launch, uint32_t word, const void *map,
+	const int32_t *numbers, void *shared, uint64_t at)
+{
+	uint32_t bytes;
+	enum tensor_outcome outcome =
+		tensor_move(word, map, numbers, shared, at, launch->total_shared_bytes, &bytes);
+
+	if (outcome == TENSOR_UNSUPPORTED)
+		unsupported(launch, 0);
+	if (outcome != TENSOR_DONE)
+		trap(launch);
+	return bytes;
+}
+
 static const struct ptx_runtime runtime = {.print = print,
 	.trap = trap,
 	.assert_fail = assert_fail,
@@ -81,7 +96,8 @@ static const struct ptx_runtime runtime = {.print = print,
 	.deadlock = deadlock,
 	.unsupported = unsupported,
 	.overflow = overflow,
-	.texture = texture};
+	.texture = texture,
+	.tensor = tensor};
 
 static void *aligned(size_t bytes)
 {

@@ -107,8 +107,17 @@ static bool copy_bulk(struct thread *t, const struct inst *i)
 	const struct operand *o = i->operands;
 	bool in = inst_space(i) == SPACE_SHARED;
 
-	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_group))
+	if (inst_has(i, MOD_commit_group) || inst_has(i, MOD_wait_group) ||
+		inst_has(i, MOD_prefetch))
 		return true;
+	if (inst_has(i, MOD_tensor)) {
+		uint32_t copied = interp_tensor(t, i);
+
+		if (inst_has(i, MOD_mbarrier))
+			change(t, thread_address_in(t, SPACE_SHARED, &o[3], 8), 0, 0,
+				-(int64_t)copied);
+		return true;
+	}
 	unsigned bytes = (unsigned)thread_read(t, &o[2], TYPE_b32);
 	uint8_t *to = thread_address_in(t, in ? SPACE_SHARED : SPACE_GLOBAL, &o[0], 16);
 	uint8_t *from = thread_address_in(t, in ? SPACE_GLOBAL : SPACE_SHARED, &o[1], 16);

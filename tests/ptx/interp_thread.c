@@ -275,7 +275,7 @@ static uint64_t added(unsigned type, uint64_t old, uint64_t v, bool shared)
 		type, interp_float_add(type, interp_flushed(type, old), interp_flushed(type, v)));
 }
 
-static bool combined(
+bool interp_combined(
 	const struct inst *i, uint64_t old, uint64_t v, uint64_t n, bool shared, uint64_t *result)
 {
 	unsigned type = i->types[0], bits = ptx_type_bits[type];
@@ -330,7 +330,7 @@ static void atomic(struct thread *t, const struct inst *i)
 		n = thread_read(t, &i->operands[first + 2], type);
 	if (type == TYPE_f16x2 || type == TYPE_bf16x2)
 		pairs_added(type == TYPE_f16x2 ? TYPE_f16 : TYPE_bf16, old, v, &result);
-	else if (!combined(i, old, v, n, shared, &result))
+	else if (!interp_combined(i, old, v, n, shared, &result))
 		thread_fails(t, INTERP_UNKNOWN, "an operation");
 	memcpy(p, &result, bytes);
 	if (first)

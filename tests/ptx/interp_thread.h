@@ -63,6 +63,11 @@ uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes);
 uint8_t *thread_address_in(
 	struct thread *t, unsigned space, const struct operand *o, unsigned bytes);
+/* What an atomic operation leaves of `old` and `v`; n: of cas. False: no such operation. */
+bool interp_combined(
+	const struct inst *i, uint64_t old, uint64_t v, uint64_t n, bool shared, uint64_t *result);
+/* interp_tensor.c: how many bytes the box of a copy of a tensor has. */
+uint32_t interp_tensor(struct thread *t, const struct inst *i);
 /* interp_async.c; false: no such instruction. */
 bool interp_copy(struct thread *t, const struct inst *i);
 bool interp_mbarrier(struct thread *t, const struct inst *i);

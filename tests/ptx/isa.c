@@ -236,8 +236,8 @@ char *isa_coverage(const struct isa *isa)
 		"A row is an instruction of PTX ISA 8.7, with `<one|of|several>` for its types and modifiers. It *works* when the\n"
 		"compiler takes it: of anything else the load of its module says the line, and the kernel cannot be launched. It is *compared* when\n"
 		"`scripts/test conformance` runs it with operands chosen for their edges, and finds what the manual says;\n"
-		"what reads textures and surfaces, what copies within a cluster, `wgmma`, and some conversions have tests of their own\n"
-		"(`tests/ptx/test_texture.c`, `test_wgmma.c`, `test_convert.c`, `tests/cuda/programs`). Of %u forms %u work, and %u are compared.\n",
+		"what reads textures and surfaces, copies of tensors and within a cluster, `wgmma`, and some conversions have tests of their own\n"
+		"(`tests/ptx/test_texture.c`, `test_tensor.c`, `test_wgmma.c`, `test_convert.c`, `tests/cuda/programs`). Of %u forms %u work, and %u are compared.\n",
 		isa->form_count, works, compared);
 	for (unsigned r = 0; r < isa->row_count; r++) {
 		if (strcmp(section, isa->rows[r].section))

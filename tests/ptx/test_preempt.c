@@ -488,6 +488,8 @@ static const struct {
 		     "ld.param.u64 %d1, [at]; st.param.b32 [a], 1;\n"
 		     "P : .callprototype _ (.param .b32 _);\ncall %d1, (a), P; ret; }",
 		"by address"},
+	{"a copy of a box of a tensor",
+		ENTRY "cp.async.bulk.prefetch.tensor.1d.L2.global [%d2, {%r2}]; ret; }", "tensors"},
 	{"our names", HEAD ".entry k() { .reg .b32 %__gdev_r1; ret; }", "names"},
 };
 

@@ -63,6 +63,14 @@ BUILTIN void ptx_copy_to_cluster(u8 *to, const u8 *from, u32 bytes, u32 mask, u8
 	}
 }
 
+/* The same place in the first block that the mask names. */
+BUILTIN u8 *ptx_first_of_cluster(u8 *to, u32 mask, u8 *window, u64 stride)
+{
+	u64 rank = mask ? (u64)__builtin_ctz(mask) : 0;
+
+	return window + rank * stride + (u64)(to - window) % stride;
+}
+
 /* cp.async with a size of its source: zeros behind that. */
 BUILTIN void ptx_copy_filled(u8 *to, const u8 *from, u32 bytes, u32 take)
 {

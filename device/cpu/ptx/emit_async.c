@@ -5,6 +5,7 @@
  * builtins_async.h. As a block's threads run on one processor, one at a time, plain accesses change them.
  */
 #include "device/cpu/ptx/gen.h"
+#include "device/cpu/ptx/tensor.h"
 
 /* ---- barriers in memory ---- */
 
@@ -134,9 +135,12 @@ static bool emit_bulk(struct gen *g, struct inst *i)
 		return count == 0;
 	if (inst_has(i, MOD_wait_group))
 		return count == 1;
-	if (count < fixed || !inst_has(i, MOD_shared) || inst_has(i, MOD_global) == within ||
-		counted == inst_has(i, MOD_bulk_group) || counted != in ||
-		(many && (within || !in)) || (count > fixed && !is_policy(g, &i->operands[fixed])))
+	if (inst_has(i, MOD_prefetch))
+		return count >= 2 && inst_has(i, MOD_L2) && i->operands[0].memory;
+	if (inst_has(i, MOD_reduce) || count < fixed || !inst_has(i, MOD_shared) ||
+		inst_has(i, MOD_global) == within || counted == inst_has(i, MOD_bulk_group) ||
+		counted != in || (many && (within || !in)) ||
+		(count > fixed && !is_policy(g, &i->operands[fixed])))
 		return false;
 	a[0] = pointer(g, i, 0, in ? SPACE_SHARED : SPACE_GLOBAL);
 	a[1] = pointer(g, i, 1, in && !within ? SPACE_GLOBAL : SPACE_SHARED);
@@ -149,6 +153,125 @@ static bool emit_bulk(struct gen *g, struct inst *i)
 	if (!emit_builtin(g, "ptx_copy_bulk", a, 3))
 		return false;
 	return !counted || change(g, barrier, NULL, false, LLVMBuildNeg(g->b, number(g, i, 2), ""));
+}
+
+/* ---- boxes of tensors ---- */
+
+static unsigned tensor_operation_of(const struct inst *i)
+{
+	static const uint8_t modifiers[] = {[TENSOR_ADD] = MOD_add,
+		[TENSOR_MIN] = MOD_min,
+		[TENSOR_MAX] = MOD_max,
+		[TENSOR_INC] = MOD_inc,
+		[TENSOR_DEC] = MOD_dec,
+		[TENSOR_AND] = MOD_and,
+		[TENSOR_OR] = MOD_or,
+		[TENSOR_XOR] = MOD_xor};
+	unsigned k = TENSOR_ADD;
+
+	if (!inst_has(i, MOD_reduce))
+		return inst_has(i, MOD_mbarrier) ? TENSOR_LOAD : TENSOR_STORE;
+	while (k < sizeof(modifiers) && !inst_has(i, modifiers[k]))
+		k++;
+	return k;
+}
+
+/* The instruction's word; 0: no such instruction. */
+static uint32_t find_tensor(const struct inst *i)
+{
+	static const uint8_t ranks[] = {MOD_1d, MOD_2d, MOD_3d, MOD_4d, MOD_5d};
+	unsigned operation = tensor_operation_of(i), rank = 0;
+	bool im2col = inst_has(i, MOD_im2col);
+
+	while (rank < sizeof(ranks) && !inst_has(i, ranks[rank]))
+		rank++;
+	if (rank == sizeof(ranks) || operation > TENSOR_XOR || i->type_count ||
+		(im2col && (rank < 2 || inst_has(i, MOD_tile))))
+		return 0;
+	return tensor_word(operation, rank + 1, im2col);
+}
+
+static void put_numbers(struct gen *g, LLVMValueRef area, const struct operand *o, unsigned from)
+{
+	for (unsigned k = 0; k < o->count; k++)
+		LLVMBuildStore(g->b, emit_operand(g, &o->elements[k], g->i32),
+			gen_gep(g, g->b, area, gen_int(g, 4 * (from + k))));
+}
+
+/* Moves a box from or to shared memory; returns how many bytes it has. */
+static LLVMValueRef move_box(struct gen *g, const struct inst *i, uint32_t word, LLVMValueRef box,
+	const struct operand *offsets)
+{
+	const struct operand *map = &i->operands[tensor_operation(word) == TENSOR_LOAD];
+	LLVMValueRef area, at = cluster_place(g, box);
+
+	area = gen_alloca(g, LLVMArrayType2(g->i32, TENSOR_NUMBERS), "box");
+	put_numbers(g, area, map + 1, 0);
+	if (offsets)
+		put_numbers(g, area, offsets, TENSOR_OFFSETS);
+	LLVMValueRef a[] = {g->launch, LLVMConstInt(g->i32, word, false),
+		gen_gep(g, g->b, g->mem, emit_operand(g, map, g->i64)), area,
+		gen_gep(g, g->b, box, LLVMBuildNeg(g->b, at, "")), at};
+
+	return call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, a, 6);
+}
+
+/* cp.async.bulk.tensor [to], [map, position], [barrier], offsets of im2col, mask of a cluster's blocks, policy. */
+static bool load_box(struct gen *g, struct inst *i, uint32_t word)
+{
+	bool many = inst_has(i, MOD_multicast), im2col = tensor_mode(word);
+	unsigned next = 4 + im2col, fixed = next + many;
+	const struct operand *offsets = im2col ? &i->operands[4] : NULL;
+	LLVMValueRef to = pointer(g, i, 0, SPACE_SHARED), barrier, bytes, mask, first;
+
+	if (i->operand_count < fixed || i->operand_count > fixed + 1 ||
+		inst_space(i) != SPACE_SHARED || !inst_has(i, MOD_global) || !to ||
+		(i->operand_count > fixed && !is_policy(g, &i->operands[fixed])) ||
+		(im2col && (offsets->kind != OPERAND_VECTOR ||
+				   offsets->count + 2u != tensor_rank(word))))
+		return false;
+	barrier = pointer(g, i, 3, SPACE_SHARED);
+	if (!barrier)
+		return false;
+	if (!many) {
+		bytes = move_box(g, i, word, to, offsets);
+		return change(g, barrier, NULL, false, LLVMBuildNeg(g->b, bytes, ""));
+	}
+	mask = number(g, i, next);
+	first = cluster_first(g, to, mask);
+	return first &&
+	       cluster_copy(g, to, first, move_box(g, i, word, first, offsets), mask, barrier);
+}
+
+/* cp.async.bulk.tensor [map, position], [from], policy; with .reduce it changes the tensor's elements. */
+static bool store_box(struct gen *g, struct inst *i, uint32_t word)
+{
+	unsigned count = i->operand_count;
+	LLVMValueRef from = count > 2 ? pointer(g, i, 2, SPACE_SHARED) : NULL;
+
+	if (!from || count > 4 || tensor_mode(word) || inst_space(i) != SPACE_GLOBAL ||
+		!inst_has(i, MOD_shared) || !inst_has(i, MOD_bulk_group) ||
+		(count > 3 && !is_policy(g, &i->operands[3])))
+		return false;
+	return move_box(g, i, word, from, NULL);
+}
+
+static bool emit_tensor(struct gen *g, struct inst *i)
+{
+	uint32_t word = find_tensor(i);
+	bool load = inst_has(i, MOD_mbarrier);
+	const struct operand *map = &i->operands[load], *position = map + 1;
+
+	if (!word || i->operand_count < (load ? 3u : 2u) || position->kind != OPERAND_VECTOR ||
+		position->count != tensor_rank(word) || map->memory ||
+		map->kind == OPERAND_VECTOR ||
+		(map->kind == OPERAND_SYMBOL && map->var->space != SPACE_GLOBAL))
+		return false;
+	if (inst_has(i, MOD_prefetch))
+		return !load && inst_has(i, MOD_L2) && !inst_has(i, MOD_reduce);
+	if (g->frame || (load && inst_has(i, MOD_reduce)))
+		return false;
+	return load ? load_box(g, i, word) : store_box(g, i, word);
 }
 
 /* st.async and red.async: [to], value, [barrier]. They are made at once, too. */
@@ -190,6 +313,8 @@ bool emit_copy(struct gen *g, struct inst *i)
 
 	if (!inst_has(i, MOD_async))
 		return false;
+	if (inst_has(i, MOD_tensor))
+		return inst_has(i, MOD_bulk) && emit_tensor(g, i);
 	if (inst_has(i, MOD_bulk))
 		return emit_bulk(g, i);
 	if (inst_has(i, MOD_arrive))

@@ -148,6 +148,21 @@ bool cluster_copy(struct gen *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRe
 	return !g->frame && emit_builtin(g, "ptx_copy_to_cluster", a, 8);
 }
 
+LLVMValueRef cluster_first(struct gen *g, LLVMValueRef to, LLVMValueRef mask)
+{
+	LLVMValueRef a[] = {to, mask, gen_gep(g, g->b, g->mem, g->shared_base), stride(g)};
+
+	return g->frame ? NULL : emit_builtin(g, "ptx_first_of_cluster", a, 4);
+}
+
+LLVMValueRef cluster_place(struct gen *g, LLVMValueRef pointer)
+{
+	LLVMValueRef at = LLVMBuildPtrToInt(g->b, pointer, g->i64, "");
+
+	at = LLVMBuildSub(g->b, at, g->shared_base, "");
+	return g->work->clustered ? LLVMBuildURem(g->b, at, stride(g), "") : at;
+}
+
 static LLVMValueRef has_several(struct gen *g)
 {
 	return LLVMBuildICmp(g->b, LLVMIntUGT, blocks(g), LLVMConstInt(g->i32, 1, false), "");

@@ -263,6 +263,9 @@ bool emit_getctarank(struct gen *g, struct inst *i);
 /* Copies to the same place of those blocks of the cluster that the mask has, and completes so many bytes at their barriers. */
 bool cluster_copy(struct gen *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRef bytes,
 	LLVMValueRef mask, LLVMValueRef barrier);
+/* The place of a shared pointer in the memory of its block; and the pointer to the same place in the first block that the mask has. */
+LLVMValueRef cluster_place(struct gen *g, LLVMValueRef pointer);
+LLVMValueRef cluster_first(struct gen *g, LLVMValueRef to, LLVMValueRef mask);
 /* The block waits for the others of its cluster, once for all instructions at which its threads wait for that; lets them go on. */
 void cluster_meet(struct gen *g);
 void cluster_give_way(struct gen *g);

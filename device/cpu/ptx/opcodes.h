@@ -49,7 +49,7 @@ extern const char *const ptx_type_name[TYPE_COUNT];
 	X(load) X(store) X(mma) X(c) X(d) X(m16n16k16) X(m32n8k16) X(m8n32k16) X(m16n16k8) \
 	X(init) X(inval) X(arrive_drop) X(test_wait) X(try_wait) X(expect_tx) X(complete_tx)     \
 	X(pending_count) X(noComplete) X(parity) X(mbarrier) X(noinc) X(bulk) X(bulk_group) X(read) \
-	X(proxy) X(mbarrier_init)                                                                  \
+	X(proxy) X(mbarrier_init) X(tensor) X(tile) X(im2col) X(4d) X(5d) X(reduce) X(prefetch)                                                                  \
 	X(oob) X(level) X(async) X(wait) X(commit_group) X(wait_group) X(wait_all) X(row) X(col) X(trans)  \
 	X(x1) X(x2) X(x4) X(m8n8) X(m8n8k4) X(m8n8k16) X(m8n8k32) X(m8n8k128) X(m16n8k4)           \
 	X(m16n8k8) X(m16n8k16) X(m16n8k32) X(m16n8k64) X(m16n8k128) X(m16n8k256) X(tf32) X(e4m3)   \
@@ -166,9 +166,10 @@ struct opcode {
 	X(red, "red", 2, 3, 0, E,                                                                  \
 		"global shared relaxed acquire release acq_rel cta gpu sys cluster and or xor add "\
 		"min max inc dec noftz L2 level async mbarrier")                                   \
-	X(cp, "cp", 0, 6, 0, E,                                                                    \
+	X(cp, "cp", 0, 7, 0, E,                                                                    \
 		"async ca cg shared global L2 level commit_group wait_group wait_all mbarrier arrive "\
-		"noinc bulk bulk_group read multicast")                                            \
+		"noinc bulk bulk_group read multicast tensor tile im2col 1d 2d 3d 4d 5d reduce "    \
+		"prefetch add min max inc dec and or xor")                                            \
 	X(mbarrier, "mbarrier", 1, 4, 0, E,                                                        \
 		"init inval arrive arrive_drop test_wait try_wait expect_tx complete_tx "          \
 		"pending_count noComplete parity relaxed acquire release cta cluster shared")      \

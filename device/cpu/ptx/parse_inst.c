@@ -264,6 +264,12 @@ static unsigned parse_texture(struct parser *p, struct operand *operands, unsign
 	return count;
 }
 
+/* Which operand of a copy names a tensor: [map, {x, y}]. It becomes two. */
+static bool names_tensor(const struct inst *i, unsigned k)
+{
+	return i->op == OP_cp && inst_has(i, MOD_tensor) && k == inst_has(i, MOD_mbarrier);
+}
+
 /* ---- calls ---- */
 
 struct operand_list {
@@ -382,6 +388,15 @@ static bool is_misplaced(const struct inst *i, int modifier)
 	return made != (!small || inst_has(i, MOD_satfinite));
 }
 
+/* Of the modes of tensors only the plain ones are known, which say no more: .tile::gather4 and .im2col::w are others. */
+static bool is_other_mode(const struct parser *p, int modifier)
+{
+	const char *end = p->tok.text + p->tok.length;
+
+	return (modifier == MOD_tile || modifier == MOD_im2col) && end < p->lexer.end &&
+	       *end == ':';
+}
+
 static void parse_modifiers(struct parser *p, struct inst *i, const struct token *name)
 {
 	while (!p->error && p->tok.kind == TOKEN_DOTTED) {
@@ -394,7 +409,7 @@ static void parse_modifiers(struct parser *p, struct inst *i, const struct token
 			else
 				i->types[i->type_count++] = (uint8_t)type;
 		} else if (modifier > 0 && ptx_opcode_allows(i->op, (unsigned)modifier) &&
-			   !is_misplaced(i, modifier)) {
+			   !is_misplaced(i, modifier) && !is_other_mode(p, modifier)) {
 			if (i->modifier_count == PTX_MAX_MODIFIERS)
 				parse_error(p, p->tok.line, "Too many modifiers");
 			else
@@ -440,7 +455,7 @@ static void parse_operands(struct parser *p, struct inst *i)
 				parse_targets(p, i);
 				break;
 			}
-			if (is_texture(i->op) && parse_is(p, '['))
+			if ((is_texture(i->op) || names_tensor(i, count)) && parse_is(p, '['))
 				count = parse_texture(p, operands, count);
 			else
 				parse_operand(p, &operands[count++], label);

@@ -220,6 +220,10 @@ struct ptx_runtime {
 		uint64_t address, uint32_t access, uint32_t line, uint32_t thread, uint64_t value);
 	void (*order)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
 		uint32_t order, uint32_t line, uint32_t thread, uint64_t value);
+	/* A copy of a box of a tensor: tensor_move(), whose numbers and box these are; returns how many bytes the box has. Unwinds
+	 * where that says what is wrong. */
+	uint32_t (*tensor)(const struct ptx_launch *launch, uint32_t word, const void *map,
+		const int32_t *numbers, void *shared, uint64_t at);
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */
