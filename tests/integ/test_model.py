@@ -15,6 +15,7 @@ from integ import BUILD, FILES_TO_MAP, FULL, PROGRAMS, SANITIZED, SOFTWARE, Gdev
 PROCESSES = 8
 OPERATIONS = 100000 if FULL else 10000 if SOFTWARE and not SANITIZED else 3000
 A_RUN = 250  # operations of one process, then another takes its place
+STORMS_MAX = 4
 RIGHT, WRONG = 0, 1
 
 
@@ -79,9 +80,8 @@ class Model(integ.Case):
     def storm(self, folder, kill):
         processes = []
         next_kill = time.monotonic() + 1
-        self.killed = self.ended = 0
-        self.sums = dict.fromkeys(("operations", "compared", "shared", "refused", "hurt"), 0)
-        while self.sums["operations"] < OPERATIONS:
+        end = self.sums["operations"] + OPERATIONS
+        while self.sums["operations"] < end:
             while len(processes) < PROCESSES:
                 processes.append(self.start_process(folder))
             # A context takes long to make, on hardware: as many come to their end as are killed.
@@ -96,12 +96,24 @@ class Model(integ.Case):
             self.finish_process(process)
         print(f"# {self.sums}", flush=True)
 
+    def evictions(self):
+        return self.gdevd.status()["vgpus"][0]["shared_evictions"]
+
     def check(self, kill):
+        # Where contexts take memory it is chance: the next one's room is there for a while, and nobody can carry out what
+        # no program has attached when there is none for one context more. So it is where those who carry are killed.
+        enough = OPERATIONS // 2000 if SOFTWARE and not kill else 0
+        self.killed = self.ended = 0
+        self.sums = dict.fromkeys(("operations", "compared", "shared", "refused", "hurt"), 0)
         seed = int(os.environ.get("GDEV_TEST_SEED") or time.time())
         print(f"# GDEV_TEST_SEED={seed}", flush=True)
         random.seed(seed)
         with tempfile.TemporaryDirectory(prefix="gdev-model-") as folder:
-            self.storm(folder, kill)
+            # How many processes are there at once is the machine's to say: one that is busy may have them meet seldom.
+            for _ in range(STORMS_MAX):
+                self.storm(folder, kill)
+                if self.evictions() >= enough:
+                    break
             self.assertTrue(self.sums["compared"] and self.sums["shared"], "something was compared")
             code, out, err = self.gdev_run(PROGRAMS / "model", folder)
             self.assertEqual(code, 0, err)
@@ -111,10 +123,7 @@ class Model(integ.Case):
         vgpu = self.gdevd.status()["vgpus"][0]
         self.assertEqual((vgpu["memory_used_bytes"], vgpu["swapped_bytes"], vgpu["shared_segments"]), (0, 0, 0))
         print(f"# segments left the device {vgpu['shared_evictions']} times", flush=True)
-        # Where contexts take memory it is chance: the next one's room is there for a while, and nobody can carry out what
-        # no program has attached when there is none for one context more. So it is where those who carry are killed.
-        if SOFTWARE and not kill:
-            self.assertGreaterEqual(vgpu["shared_evictions"], OPERATIONS // 2000)
+        self.assertGreaterEqual(vgpu["shared_evictions"], enough)
 
     def test_all_live(self):
         """Random operations by eight processes: no byte is wrong, and nothing is left"""
