@@ -89,6 +89,7 @@ void residency_order(
 	control_fill(&message, CONTROL_EVICT, serial);
 	if (!(flags & EVICT_RESUME)) {
 		residency->order = serial;
+		residency->spared = false;
 		residency->ordered_bytes = flags & EVICT_SLOTS ? 0 : bytes;
 		residency->ordered_flags = flags;
 		residency->ordered_from_bytes = worker->memory.used_bytes;

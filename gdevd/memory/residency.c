@@ -130,15 +130,32 @@ static uint64_t coming_in(const struct device *device, const struct vgpu *vgpu)
 
 /* ---- victims (rule 5) ---- */
 
-bool residency_is_protected(const struct worker *worker)
+/* The page is the worker's, which may write another word there at any time: what it said when we looked is kept. */
+bool residency_is_protected(struct worker *worker)
 {
-	return residency_has_compute(worker) &&
-	       __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
+	bool uses = residency_has_compute(worker) &&
+		    __atomic_load_n(&worker->page->streams_busy, __ATOMIC_RELAXED);
+
+	worker->residency.spared |= uses;
+	return uses;
+}
+
+/* Whether ask_users() asks it. */
+static bool is_to_be_asked(const struct worker *worker)
+{
+	return worker->state == WORKER_SERVING && worker->connection && !worker_is_going(worker) &&
+	       !worker->residency.order && worker->residency.says == GIVES &&
+	       list_empty(&worker->residency.link) && worker->residency.spared;
+}
+
+bool residency_uses_device(struct worker *worker)
+{
+	return residency_is_protected(worker) || is_to_be_asked(worker);
 }
 
 /* flags: EVICT_LIMIT, for which a session gives although it uses the device. */
-static bool may_give(const struct worker *worker, const struct worker *asks,
-	const struct vgpu *vgpu, uint32_t flags)
+static bool may_give(
+	struct worker *worker, const struct worker *asks, const struct vgpu *vgpu, uint32_t flags)
 {
 	if (worker == asks || worker->state != WORKER_SERVING || !worker->session ||
 		!worker->connection || worker_is_going(worker))
@@ -371,19 +388,29 @@ static void send_for_missing(struct worker *worker, struct vgpu *vgpu, uint64_t 
 		send_for(device, worker, NULL, wanted - have, 0);
 }
 
-/* How much others than `asks` have, beside their contexts, and give when their commands do not use it any more. */
+/* Whether it gives when its commands do not use what it has, or may say so yet: it has not answered its order. */
+static bool gives_later(struct worker *worker)
+{
+	const struct worker_residency *residency = &worker->residency;
+
+	return residency->says == GIVES_LATER || (residency->order && !residency->late) ||
+	       residency_uses_device(worker);
+}
+
+/* How much others than `asks` have, beside their contexts and what is coming, and give later. */
 static uint64_t given_later(
 	const struct device *device, const struct worker *asks, const struct vgpu *vgpu)
 {
 	uint64_t sum = shm_given_later(device, asks, vgpu);
-	const struct worker *worker;
+	struct worker *worker;
 
 	list_for_each (worker, &device->workers.all, by_device) {
+		uint64_t objects;
 		if (worker == asks || !worker->session || worker_is_going(worker) ||
-			(vgpu && worker->session->vgpu != vgpu))
+			(vgpu && worker->session->vgpu != vgpu) || !gives_later(worker))
 			continue;
-		if (worker->residency.says == GIVES_LATER || residency_is_protected(worker))
-			sum += residency_objects(worker);
+		objects = residency_objects(worker);
+		sum += objects - min_of(objects, coming_from(worker));
 	}
 	return sum;
 }
@@ -394,10 +421,7 @@ static void ask_users(struct device *device)
 	struct worker *worker;
 
 	list_for_each (worker, &device->workers.all, by_device)
-		if (worker->state == WORKER_SERVING && worker->connection &&
-			!worker_is_going(worker) && !worker->residency.order &&
-			worker->residency.says == GIVES && list_empty(&worker->residency.link) &&
-			residency_is_protected(worker))
+		if (is_to_be_asked(worker))
 			residency_order(worker, 0, 0, 0, 0);
 }
 

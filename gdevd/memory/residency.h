@@ -58,10 +58,11 @@ struct worker_residency {
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */
 	enum giving says;                           /* of device memory */
-	bool suspended;                             /* by the administrator, */
-	uint64_t suspended_ns;                      /* since then, the last time */
-	bool resumes;                               /* as soon as its order has been carried out */
-	uint64_t used_ns;                           /* when it last used the device */
+	bool spared; /* it used the device when we looked for who gives, and had no order since */
+	bool suspended;        /* by the administrator, */
+	uint64_t suspended_ns; /* since then, the last time */
+	bool resumes;          /* as soon as its order has been carried out */
+	uint64_t used_ns;      /* when it last used the device */
 };
 
 void residency_init(struct device *device);
@@ -97,7 +98,9 @@ bool residency_gives_before(const struct worker *a, const struct worker *b);
 /* What the virtual GPU may still allocate without swapping its own objects. */
 uint64_t residency_free(const struct vgpu *vgpu);
 /* Whether the session uses the device, or brings in what it needs for that: then it gives nothing. */
-bool residency_is_protected(const struct worker *worker);
+bool residency_is_protected(struct worker *worker);
+/* The same, or it did when we looked before, and is to be asked. Who was spared then is not held to have nothing now. */
+bool residency_uses_device(struct worker *worker);
 /* Device memory that may be charged without anybody leaving: not the reserve. */
 bool residency_has_room(const struct worker *worker, uint64_t bytes);
 /* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to

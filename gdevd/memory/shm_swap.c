@@ -665,7 +665,7 @@ static bool may_leave(
 		segment->stays || shm_is_kept_by_peer(segment))
 		return false;
 	list_for_each (attachment, &segment->attachments, by_segment) {
-		const struct worker *worker = attachment->session->worker;
+		struct worker *worker = attachment->session->worker;
 		if (!worker || worker == asks || worker->state != WORKER_SERVING ||
 			!worker->connection || residency_is_protected(worker))
 			return false;
@@ -698,10 +698,10 @@ static bool is_used_by_others(const struct shm_segment *segment, const struct wo
 	bool used = false;
 
 	list_for_each (attachment, &segment->attachments, by_segment) {
-		const struct worker *worker = attachment->session->worker;
+		struct worker *worker = attachment->session->worker;
 		if (!worker || worker == asks)
 			return false;
-		used |= residency_is_protected(worker);
+		used |= residency_uses_device(worker);
 	}
 	return used;
 }

@@ -305,6 +305,23 @@ class Leaving(harness.GdevdTest):
         self.give(first, serial, size)
         self.assertEqual(second().kind, wire.WELCOME)
 
+    def test_who_has_not_answered_yet_is_waited_for(self):
+        self.begin("4M", mode="ok")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.memory(2 * MIB), 0)
+        self.use_device(first)
+        second.tell(wire.room(2 * MIB, wire.TO_STAY))
+        serial, size, _ = self.expect_order(first)
+        self.assertEqual(size, 0)
+        self.use_device(first, False)
+        second.tell(wire.give_back())  # who can give is looked at again
+        self.expect_nothing(second)
+        first.tell(wire.evicted(serial, in_use=True))
+        first.tell(wire.eased())
+        serial, size, _ = self.expect_order(first)
+        self.give(first, serial, size)
+        self.expect_answer(second, 2 * MIB, 7)
+
     def test_a_client_waits_for_who_had_nothing_to_give_just_now(self):
         self.begin("4M", mode="ok")
         first = self.client()
