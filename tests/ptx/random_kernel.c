@@ -508,63 +508,6 @@ static void write_mbarrier(struct writer *w)
 	fprintf(w->f, "L%u:\n", label + 1);
 }
 
-/* A shuffle's value counts only where it comes from a lane that takes part. */
-static void write_shuffle(struct writer *w, int mask)
-{
-	static const char *const modes[] = {"up", "down", "bfly", "idx"};
-	unsigned mode = random_below(&w->s, 4), from = random_below(&w->s, R),
-		 to = random_below(&w->s, R);
-	unsigned n = random_below(&w->s, 32), width = 1u << random_below(&w->s, 6);
-	unsigned c = (32 - width) << 8 | (mode ? 31 : 0);
-
-	fprintf(w->f, "setp.eq.u32 %%q, 0, 0; vote.sync.ballot.b32 %%t, %%q, %%m%d;\n", mask);
-	fprintf(w->f, "shfl.sync.%s.b32 %%v, %%laneid_, %u, %u, %%m%d;\n", modes[mode], n, c, mask);
-	fprintf(w->f, "shfl.sync.%s.b32 %%w|%%q, %%r%u, %u, %u, %%m%d;\n", modes[mode], from, n, c,
-		mask);
-	/* %v is the source lane's number, if that lane is there: else it is not defined, and taken from nowhere. */
-	fprintf(w->f, "{ .reg .b32 a, b, e; .reg .pred g; mov.u32 a, %u;\n", n);
-	if (mode == 0)
-		fprintf(w->f, "sub.u32 b, %%laneid_, a;\n");
-	else if (mode == 1)
-		fprintf(w->f, "add.u32 b, %%laneid_, a;\n");
-	else if (mode == 2)
-		fprintf(w->f, "xor.b32 b, %%laneid_, a;\n");
-	else
-		fprintf(w->f, "and.b32 b, %%laneid_, %u; and.b32 e, a, %u; or.b32 b, b, e;\n",
-			32 - width, width - 1);
-	fprintf(w->f,
-		"shr.u32 e, %%t, b; and.b32 e, e, 1; setp.eq.and.u32 g, e, 1, %%q;\n"
-		"add.u32 %%w, %%w, %%v; selp.b32 %%r%u, %%w, b, g; }\n",
-		to);
-}
-
-static void write_collective(struct writer *w, const struct place *p)
-{
-	unsigned how = random_below(&w->s, 8), from = random_below(&w->s, R),
-		 to = random_below(&w->s, R), n = random_below(&w->s, P);
-	static const char *const votes[] = {"all", "any", "uni"};
-	static const char *const reductions[] = {"add.u32", "add.s32", "min.s32", "min.u32",
-		"max.s32", "max.u32", "and.b32", "or.b32", "xor.b32"};
-
-	if (how < 3)
-		write_shuffle(w, p->mask);
-	else if (how == 3)
-		fprintf(w->f, "vote.sync.ballot.b32 %%r%u, %%p%u, %%m%d;\n", to, n, p->mask);
-	else if (how == 4)
-		fprintf(w->f, "vote.sync.%s.pred %%p%u, %%p%u, %%m%d;\n",
-			votes[random_below(&w->s, 3)], random_below(&w->s, P), n, p->mask);
-	else if (how == 5)
-		fprintf(w->f, "redux.sync.%s %%r%u, %%r%u, %%m%d;\n",
-			reductions[random_below(&w->s, 9)], to, from, p->mask);
-	else if (how == 6)
-		fprintf(w->f, "and.b32 %%t, %%r%u, 3; match.any.sync.b32 %%r%u, %%t, %%m%d;\n",
-			from, to, p->mask);
-	else
-		fprintf(w->f,
-			"bar.warp.sync %%m%d;\nmatch.all.sync.b64 %%r%u|%%p%u, %%d%u, %%m%d;\n",
-			p->mask, to, n, random_below(&w->s, D), p->mask);
-}
-
 static void write_node(struct writer *w, const struct random_node *node, const struct place *p)
 {
 	w->s = node->seed;
@@ -640,11 +583,12 @@ static void write_head(FILE *f, const struct random_kernel *k)
 		".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n"
 		".reg .b16 %%h<%u>; .reg .b32 %%r<%u>; .reg .b64 %%d<%u>; .reg .f32 %%f<%u>;\n"
 		".reg .f64 %%g<%u>; .reg .pred %%p<%u>; .reg .b32 %%u<%u>; .reg .b64 %%in, %%out, %%own, %%counters;\n"
-		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_; .reg .pred %%q;\n"
+		".reg .b32 %%t, %%v, %%w, %%linear, %%threads, %%slot, %%laneid_, %%first; .reg .pred %%q;\n"
 		".reg .b32 %%m<400>, %%l<200>, %%e<200>, %%s<200>, %%x<200>, %%y<200>, %%z<200>, %%c<200>, %%n<200>, %%i<200>, %%o<200>;\n"
 		".reg .b64 %%ly<200>, %%ey<200>, %%zy<200>; .reg .pred %%a<200>, %%b<200>;\n"
-		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8]; .shared .b64 mbar;\n",
-		H, R, D, F, G, P, U, threads * 8);
+		".local .align 16 .b8 lm[64]; .shared .align 8 .b8 slots[%u]; .shared .align 16 .b32 counts[8]; .shared .b64 mbar;\n"
+		".shared .b32 meets[%u];\n",
+		H, R, D, F, G, P, U, threads * 8, threads);
 	fprintf(f,
 		"ld.param.u64 %%in, [in]; ld.param.u64 %%out, [out]; ld.param.u32 %%u0, [n];\n"
 		"mov.u32 %%laneid_, %%laneid; mov.u32 %%t, %%tid.y; mov.u32 %%v, %%tid.z; mov.u32 %%w, %%ntid.y;\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How random kernels are written: random_kernel.c has the statements, random_loops.c what goes round or has several ways.
+ * How random kernels are written: random_kernel.c has the statements, random_loops.c what goes round or has several ways,
+ * random_warps.c what a warp does together.
  */
 #ifndef GDEV_TESTS_PTX_RANDOM_WRITER_H
 #define GDEV_TESTS_PTX_RANDOM_WRITER_H
@@ -63,6 +64,7 @@ struct writer {
 	unsigned labels, masks, loops;
 };
 
+uint64_t random_draw(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t n);
 struct place random_inside(unsigned kind, const struct place *p, int mask);
 void write_list(struct writer *w, uint16_t first, const struct place *p);
@@ -75,5 +77,8 @@ void write_strides(struct writer *w, const struct random_node *node, const struc
 void write_unrolled(struct writer *w);
 void write_two_entries(struct writer *w, const struct random_node *node, const struct place *p);
 void write_switch(struct writer *w, const struct random_node *node, const struct place *p);
+
+/* random_warps.c */
+void write_collective(struct writer *w, const struct place *p);
 
 #endif

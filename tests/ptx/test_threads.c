@@ -261,6 +261,80 @@ static void addresses_of_32_bits_wrap(void **state)
 	}
 }
 
+/* Sides of a branch, and what they do at instructions of their own. %o gets %x; `mine` has a word of each thread. */
+#define SIDES(name, code)                                                                          \
+	".visible .entry " name "(.param .u64 p)\n{\n"                                             \
+	".reg .b32 %t, %l, %x, %v, %m; .reg .b64 %o; .reg .pred %p, %q, %n;\n"                     \
+	".shared .b32 mine[64]; ld.param.u64 %o, [p]; mov.u32 %t, %tid.x; mov.u32 %l, %laneid;\n"  \
+	"mad.wide.u32 %o, %t, 4, %o; shl.b32 %m, %t, 2; mov.u32 %v, mine;\n"                       \
+	"add.u32 %m, %m, %v; mov.u32 %x, 0; mad.lo.u32 %v, %t, 7, 5; st.shared.u32 [%m], 0;\n"     \
+	"setp.lt.u32 %p, %l, 16; setp.lt.u32 %q, %t, 32; bar.sync 0;\n" code                       \
+	"\nst.global.u32 [%o], %x; ret;\n}\n"
+#define READ_THEN_WRITTEN(barrier)                                                                 \
+	"@%q bra NEXT; " barrier "; ld.shared.u32 %x, [%m-128]; NEXT:\n"                           \
+	"@!%q bra END; st.shared.u32 [%m], %v; " barrier "; END:\n"
+
+static const char sides[] = ".version 8.7\n.target sm_90\n.address_size 64\n"
+	/* the upper lanes see what the lower ones made of what the upper ones had left */
+	SIDES("memory",
+		"st.shared.u32 [%m], %v; bar.warp.sync -1; @!%p bra UPPER;\n"
+		"ld.shared.u32 %x, [%m+64]; add.u32 %x, %x, 3; bar.warp.sync -1;\n"
+		"st.shared.u32 [%m], %x; bar.warp.sync -1; bra END;\n"
+		"UPPER: bar.warp.sync -1; bar.warp.sync -1; ld.shared.u32 %x, [%m-64]; END:")
+	/* a number of each lane, from three places */
+	SIDES("values",
+		"setp.lt.u32 %n, %l, 9; @%n bra NINE; @%p bra SEVEN;\n"
+		"redux.sync.add.u32 %x, %v, -1; shfl.sync.bfly.b32 %v|%n, %x, 1, 31, -1; bra END;\n"
+		"NINE: redux.sync.add.u32 %x, %l, -1; shfl.sync.bfly.b32 %v, %l, 1, 31, -1; bra END;\n"
+		"SEVEN: mov.u32 %v, 1000; redux.sync.add.u32 %x, %v, -1;\n"
+		"shfl.sync.bfly.b32 %v, %v, 1, 31, -1; END: add.u32 %x, %x, %v;")
+	/* one `if` behind the other */
+	SIDES("ifs", READ_THEN_WRITTEN("bar.sync 0"))
+		SIDES("counting_ifs", READ_THEN_WRITTEN("bar.sync 1, 64"))
+			SIDES("alone", "@%q bra END; bar.sync 1, 64; END:");
+
+static void collectives_of_both_sides_meet(void **state)
+{
+	static uint32_t o[64];
+	void *params[1] = {o};
+	struct program p;
+
+	load_text(&p, sides);
+	assert_int_equal(run(&p, (struct run){"memory", .block = {64}, .params = params}), RAN);
+	for (uint32_t t = 0; t < 64; t++)
+		assert_int_equal(o[t], ((t | 16) * 7 + 5) + 3);
+	assert_int_equal(run(&p, (struct run){"values", .block = {64}, .params = params}), RAN);
+	for (uint32_t t = 0; t < 64; t++) {
+		uint32_t sum = 36 + 7 * 1000, first = t & 32, other = (t & 31) ^ 1;
+
+		for (uint32_t l = 16; l < 32; l++)
+			sum += (first + l) * 7 + 5;
+		assert_int_equal(o[t], sum + (other < 9 ? other : other < 16 ? 1000 : sum));
+	}
+	unload(&p);
+}
+
+static void barriers_of_one_if_behind_the_other_meet(void **state)
+{
+	static const char *const kernels[] = {"ifs", "counting_ifs"};
+	static uint32_t o[64];
+	void *params[1] = {o};
+	struct program p;
+
+	load_text(&p, sides);
+	for (int k = 0; k < 2; k++) {
+		assert_int_equal(
+			run(&p, (struct run){kernels[k], .block = {64}, .params = params}), RAN);
+		for (uint32_t t = 0; t < 64; t++)
+			assert_int_equal(o[t], t < 32 ? 0 : (t - 32) * 7 + 5);
+	}
+	/* It wants twice as many as come. */
+	assert_int_equal(run(&p, (struct run){"alone", .block = {64}, .params = params}), STUCK);
+	assert_string_equal(stuck.kernel, "alone");
+	assert_true(!stuck.lines[0] && stuck.lines[32] && stuck.lines[32] == stuck.lines[63]);
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +352,8 @@ int main(void)
 		cmocka_unit_test(who_arrives_does_not_wait),
 		cmocka_unit_test(a_cluster_of_one_block_meets),
 		cmocka_unit_test(threads_that_wait_in_vain_are_found),
+		cmocka_unit_test(collectives_of_both_sides_meet),
+		cmocka_unit_test(barriers_of_one_if_behind_the_other_meet),
 		cmocka_unit_test(addresses_of_32_bits_wrap),
 	};
 

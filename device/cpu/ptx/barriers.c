@@ -4,7 +4,7 @@
  * region. These say when that is not enough: when threads wait at one barrier while others wait at another, arrive without
  * waiting, or come to one barrier by different instructions.
  */
-#include <errno.h>
+#include <string.h>
 
 #include "device/cpu/ptx/region.h"
 
@@ -49,29 +49,64 @@ bool barriers_differ(const struct work *w, bool *arrives)
 	return several || *arrives || (cluster && first);
 }
 
-/* Whether two contexts are on different sides of a branch. */
-static bool apart(const struct plan *p, uint32_t a, uint32_t b)
+/* The blocks that threads may come to which do not take that side of the branch. */
+static void find_others(
+	const struct work *w, const struct context *c, uint32_t *list, uint64_t *set)
 {
-	for (; a != PTX_NONE; a = p->contexts[a].parent)
-		for (uint32_t c = b; c != PTX_NONE; c = p->contexts[c].parent)
-			if (p->contexts[a].branch == p->contexts[c].branch)
-				return p->contexts[a].side != p->contexts[c].side;
-	return false;
+	const struct work_block *branch = &w->blocks[c->branch];
+	uint32_t count = 0;
+
+	memset(set, 0, (w->block_count / 64 + 1) * 8);
+	for (uint32_t s = 0; s < branch->succ_count; s++)
+		if (s != c->side && !bits_get(set, branch->succ[s])) {
+			bits_set(set, branch->succ[s]);
+			list[count++] = branch->succ[s];
+		}
+	for (uint32_t k = 0; k < count; k++)
+		for (uint32_t s = 0; s < w->blocks[list[k]].succ_count; s++) {
+			uint32_t t = w->blocks[list[k]].succ[s];
+
+			if (!bits_get(set, t)) {
+				bits_set(set, t);
+				list[count++] = t;
+			}
+		}
 }
 
-bool barriers_meet(const struct work *w, const struct plan *p)
+/* Whether the barrier names a number of threads that may not be that of those who come. */
+static bool counts(const struct work *w, uint32_t block)
 {
-	for (uint32_t k = 0; k < w->rpo_count; k++)
-		for (uint32_t n = 0; n < k; n++) {
-			uint32_t a = w->blocks[w->rpo[k]].context;
-			uint32_t b = w->blocks[w->rpo[n]].context;
-			const struct inst *i = block_barrier(w, w->rpo[k]), *j;
+	const struct inst *i = block_barrier(w, block);
+	unsigned at = i->dest_count + 1u;
 
-			if (!i || a == PTX_NONE)
-				break;
-			j = block_barrier(w, w->rpo[n]);
-			if (j && same_number(i, j) && apart(p, a, b))
-				return true;
+	if (inst_has(i, MOD_cluster) || i->operand_count <= at + (i->dest_count ? 1 : 0))
+		return false;
+	return w->blocks[block].context != PTX_NONE || i->operands[at].kind != OPERAND_INT ||
+	       (i->operands[at].bits + 31) / 32 != (w->threads + 31) / 32;
+}
+
+bool barriers_meet(struct work *w, const struct plan *p)
+{
+	uint32_t *list = work_alloc(w, (w->block_count + 1) * sizeof(*list));
+	uint64_t *others = work_alloc(w, (w->block_count / 64 + 1) * 8);
+
+	for (uint32_t k = 0; k < w->rpo_count && !w->error; k++) {
+		const struct inst *i = block_barrier(w, w->rpo[k]), *j;
+
+		if (!i)
+			continue;
+		if (counts(w, w->rpo[k]))
+			return true;
+		for (uint32_t c = w->blocks[w->rpo[k]].context; c != PTX_NONE;
+			c = p->contexts[c].parent) {
+			find_others(w, &p->contexts[c], list, others);
+			for (uint32_t n = 0; n < w->rpo_count; n++) {
+				j = bits_get(others, w->rpo[n]) ? block_barrier(w, w->rpo[n])
+								: NULL;
+				if (j && same_number(i, j))
+					return true;
+			}
 		}
+	}
 	return false;
 }

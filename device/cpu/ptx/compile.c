@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 33 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 34 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -151,6 +151,8 @@ static int prepare(struct work *w, struct plan *plan)
 		error = work_params(w);
 	if (!error)
 		error = analyse(w);
+	if (!error && meet_rewrite(w))
+		error = w->error ? w->error : analyse(w);
 	if (!error && !w->checked)
 		error = improve(w);
 	if (!error)

@@ -64,8 +64,8 @@ struct guard *plan_guard(const struct plan *plan, uint32_t branch);
 /* Whether threads may wait at barriers that are not the same one, or with a number of threads; and whether some arrive
  * without waiting. */
 bool barriers_differ(const struct work *w, bool *arrives);
-/* Whether threads that take the sides of a divergent branch meet at barriers of one number, each side at its own: a
- * structured plan would run one side to its end before the other. */
-bool barriers_meet(const struct work *w, const struct plan *p);
+/* Whether threads wait at a barrier of one side of a divergent branch while those that did not take it may come to one of its number: a
+ * structured plan would run that side to its end before. Or whether as many come as a barrier names is to be counted. */
+bool barriers_meet(struct work *w, const struct plan *p);
 
 #endif

@@ -6,6 +6,7 @@
  *   cfg.c       basic blocks, dominators, postdominators, live registers at block borders
  *   fuse.c      whether blocks that follow each other may run as one
  *   uniform.c   which registers hold the same value in all threads, which branches diverge
+ *   meet.c      collectives on both sides of a branch become one
  *   spaces.c    loads from one of two state spaces become two
  *   stride.c    loops in strides become loops of the block
  *   reroll.c    loops that a compiler unrolled, and that threads leave at different times
@@ -191,6 +192,8 @@ bool scatter_step(struct work *w, const struct inst *i, int64_t *step);
 /* regroup.c: whether LLVM would move accesses of these blocks over others that they depend on, if it took the threads' accesses for
  * independent. */
 bool regrouped(struct work *w, const uint32_t *blocks, uint32_t count);
+/* meet.c: returns whether it made one collective of several (then cfg and uniformity must be built anew). */
+bool meet_rewrite(struct work *w);
 /* spaces.c: returns whether it moved a load (then cfg and uniformity must be built anew). */
 bool spaces_rewrite(struct work *w);
 /* stride.c: returns whether it wrote a loop anew (then cfg and uniformity must be built anew). */
