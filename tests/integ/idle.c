@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A program that pauses between rounds, in each of which it uses what it has made before: a stream, events, a module with
- * a variable, device and page-locked memory, and on the software GPU, where these are memory, too, a texture and a surface of an array. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line.
+ * a variable, device and page-locked memory, and on the software GPU, where these are memory, too, a texture and a surface of an array. `idle ROUNDS [CASE]`; before each round it writes "ready" and reads a line. ROUNDS 0: until
+ * its standard input ends.
  * Cases:
  *   race    pauses for up to MICROSECONDS (third argument) instead
  *   named   asks for its variable's address first
@@ -10,9 +11,11 @@
  */
 #include "program.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORDS (1u << 20)
@@ -164,12 +167,14 @@ static void use(struct things *t, unsigned round)
 	}
 }
 
-static int pause_for(const char *mode, unsigned most_us)
+static int pause_for(const char *mode, unsigned most_us, int until_told)
 {
+	struct timespec pause = {.tv_nsec = (long)((unsigned)rand() % most_us) * 1000};
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	char line[16];
 
 	if (!strcmp(mode, "race"))
-		return usleep((unsigned)rand() % most_us);
+		return ppoll(&input, until_told, &pause, NULL);
 	printf("ready\n");
 	fflush(stdout);
 	return fgets(line, sizeof line, stdin) ? 0 : -1;
@@ -177,7 +182,7 @@ static int pause_for(const char *mode, unsigned most_us)
 
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
+	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 1, round;
 	const char *mode = argc > 2 ? argv[2] : "";
 	struct things t;
 
@@ -185,12 +190,15 @@ int main(int argc, char **argv)
 	make(&t, mode);
 	if (!strcmp(mode, "named"))
 		expect(counted(&t) == 0, "the variable", 0);
-	for (unsigned round = 0; round < rounds; round++) {
-		if (pause_for(mode, argc > 3 ? (unsigned)atoi(argv[3]) : 1000))
-			return 3;
+	for (round = 0; !rounds || round < rounds; round++) {
+		if (pause_for(mode, argc > 3 ? (unsigned)atoi(argv[3]) : 1000, !rounds)) {
+			if (rounds)
+				return 3;
+			break;
+		}
 		use(&t, round);
 	}
-	expect(counted(&t) == rounds, "the variable", rounds);
+	expect(counted(&t) == round, "the variable", round);
 	must(cuMemFree(t.buffer), "free");
 	must(cuStreamDestroy(t.stream), "destroy the stream");
 	return 0;

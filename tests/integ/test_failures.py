@@ -153,12 +153,13 @@ class Opening(integ.Case):
 
     config = {"device": "null"}
     PROCESSES, KILLS = 16, 8
+    LEAST = 4  # opens of a process, on a machine that is busy
 
     def open_until(self, end):
         """Opens and closes sessions: how often, and with which errors."""
         library = ctypes.CDLL(str(BUILD / "lib" / "libgdev" / "libgdev.so.0"))
         session, errors, count = ctypes.c_void_p(), [], 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or count < self.LEAST:
             count += 1
             error = library.gdev_session_open(b"gdev0", ctypes.byref(session))
             if error:
@@ -198,7 +199,6 @@ class Opening(integ.Case):
             failed += errors
         print(f"# {count} opens, {len(failed)} failed", flush=True)
         self.assertFalse(failed, f"of {count} opens")
-        self.assertGreater(count, 50)
 
 
 @unittest.skipIf(integ.SANITIZED, NO_RUNTIME)
