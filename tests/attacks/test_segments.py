@@ -221,7 +221,7 @@ class Segments(harness.GdevdTest):
                 if order == wire.SHM_WRITE:
                     os.pwrite(fds[0], b"secret", 0)
                 session.tell(wire.shm(order, ident=ident, serial=0, status=int(order == wire.SHM_LEAVE)))
-        self.assertEqual(suspend.wait(10), 0)
+        self.assertEqual(suspend.wait(60), 0)
         self.assertEqual(self.gdev("resume", str(os.getpid())).returncode, 0)
         for session in sessions:
             self.assertEqual(wire.receive(session.peer)[0], wire.EVICT)

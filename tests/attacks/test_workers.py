@@ -112,7 +112,7 @@ class Workers(harness.GdevdTest):
         """A gdevd whose workers would be root's does not start"""
         for name in "root", "0":
             process = self.start(config=f"[gdevd]\nworker_user = {name}\n", wait=False)
-            self.assertEqual(process.wait(10), 1)
+            self.assertEqual(process.wait(60), 1)
             self.processes.remove(process)
         self.assertIn("cannot be root", self.log())
 

@@ -25,7 +25,7 @@ EPERM, ENOENT, EAGAIN, ENOMEM, EACCES, EBUSY, EEXIST, EINVAL, EIDRM, EUSERS, EAD
 SESSION_LOST, DEVICE_LOST, PROTOCOL, SHARED_LIMIT, DRAINED = 1028, 1037, 1039, 1041, 1042
 
 
-def wait_for(condition, seconds=10, what="it"):
+def wait_for(condition, seconds=wire.PATIENCE, what="it"):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()

@@ -599,7 +599,7 @@ class Workers(harness.GdevdTest):
         wait_for(lambda: not self.status()["sessions"], what="its end")
 
     def test_the_next_burst_finds_as_many_warm_workers_as_the_last_one_lacked(self):
-        self.start(config="[gdevd]\nwarm_workers = 1\nworker_idle = 500ms\n")
+        self.start(config="[gdevd]\nwarm_workers = 1\nworker_idle = 1500ms\n")
         self.wait_warm(1)
         socks = [wire.connect(self.run_dir + "/gdev0.sock") for _ in range(5)]
         for sock in socks:
@@ -609,7 +609,7 @@ class Workers(harness.GdevdTest):
         wait_for(lambda: self.status()["workers"]["warm"] > 3, what="a pool for the next burst")
         for sock in socks:
             sock.close()
-        wait_for(lambda: self.status()["workers"]["warm"] == 1, what="one warm worker, when nobody came")
+        wait_for(lambda: self.status()["workers"]["warm"] == 1, 40, "one warm worker, when nobody came")
 
     def test_a_description_takes_no_worker(self):
         """It comes when the first worker has said what the device is, and needs none that is free."""

@@ -18,6 +18,7 @@ from lab import Gdevd  # noqa: E402,F401
 
 BUILD = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build").resolve()
 DEVICE, SOFTWARE = lab.DEVICE, lab.SOFTWARE
+PATIENCE = 60  # seconds, for what must come, on a machine that is busy with other things
 FULL = bool(os.environ.get("GDEV_TEST_FULL"))
 SANITIZED = "ASAN_OPTIONS" in os.environ
 PROGRAMS = BUILD / "tests" / "integ"
@@ -57,14 +58,14 @@ class Case(unittest.TestCase):
         self.assertEqual(code, 0, err)
         return json.loads(out)
 
-    def wait_until(self, condition, what, seconds=20):
+    def wait_until(self, condition, what, seconds=PATIENCE):
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
                 self.fail(f"not within {seconds} seconds: {what}")
             time.sleep(0.05)
 
-    def wait_quiet(self, seconds=20):
+    def wait_quiet(self, seconds=PATIENCE):
         """Until no session is left, nor memory of one or of a segment that is gone, and the pool of workers is full again."""
         def quiet():
             status = self.gdevd.status()

@@ -104,7 +104,7 @@ class Storm(integ.Case):
             self.finish_client(client)
         print(f"# ended, by exit status: {self.ended}", flush=True)
         self.assertTrue(self.ended.get(VERIFIED), "some clients came through")
-        self.wait_quiet(30)
+        self.wait_quiet()
         self.run_verified("madd", "128")
 
     def test_clients(self):
@@ -227,7 +227,7 @@ class OpeningFull(integ.Case):
         first.stdin.close()
         self.assertEqual(second.stdout.readline(), "0\n")
         second.stdin.close()
-        self.assertEqual((first.wait(20), second.wait(20)), (0, 0))
+        self.assertEqual((first.wait(60), second.wait(60)), (0, 0))
 
 
 class Hostile(integ.Case):

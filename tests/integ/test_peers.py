@@ -20,7 +20,7 @@ class OneDevice(integ.Case):
     def peers(self, case):
         code, out, err = self.gdev_run("--vgpu", self.pair, PROGRAMS / "peers", case)
         self.assertEqual(code, 0, out + err)
-        self.wait_quiet(60)
+        self.wait_quiet()
 
     def test_small(self):
         """Kernels, fills and copies of one session work on what another has carved of an object"""
@@ -64,8 +64,8 @@ class OneDevice(integ.Case):
         self.gdevd.process.kill()
         self.gdevd.process.wait()
         self.gdevd.start()
-        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 2, "the sessions are back", 60)
-        self.wait_until(lambda: [segment["attached"] for segment in self.segments()] == [2], "both to have it again", 60)
+        self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 2, "the sessions are back")
+        self.wait_until(lambda: [segment["attached"] for segment in self.segments()] == [2], "both to have it again")
         self.finish(process)
 
     def segments(self):
@@ -82,7 +82,7 @@ class OneDevice(integ.Case):
     def finish(self, process):
         out, _ = process.communicate("\n", timeout=120)
         self.assertEqual(process.returncode, 0, out)
-        self.wait_quiet(60)
+        self.wait_quiet()
 
     def kill_owner(self, case):
         process = self.begin(case)
@@ -141,7 +141,7 @@ class Pressure(integ.Case):
     def test_pressure(self):
         """What another session has mapped is right while others need more than there is"""
         self.finish(self.begin("pressure"))
-        self.wait_quiet(60)
+        self.wait_quiet()
 
 
 @unittest.skipUnless(SOFTWARE, "several devices are the software GPU's here")
@@ -173,7 +173,7 @@ class Leaving(Pressure):
             process.stdin.flush()
         for process in programs:
             self.finish(process)
-        self.wait_quiet(60)
+        self.wait_quiet()
 
 
 class LeavingWithLimits(Leaving):

@@ -142,7 +142,7 @@ class NoDaemon(unittest.TestCase):
         self.assertEqual(leaving.stdout.readline(), b"held\n")
         code, out, err = gdevd.run(command, 60)
         self.assertEqual(code, 0, out + err)
-        self.assertEqual(leaving.wait(10), 0)
+        self.assertEqual(leaving.wait(60), 0)
         leaving.stdout.close()
 
     def test_exit_status(self):
@@ -162,7 +162,7 @@ class Orderly(integ.Case):
         workers = children(pid)
         self.assertTrue(workers, "there are warm workers")
         self.gdevd.process.terminate()
-        self.assertEqual(self.gdevd.process.wait(30), 0)
+        self.assertEqual(self.gdevd.process.wait(60), 0)
         self.wait_until(lambda: not any(map(alive, workers)),
                         "the workers have left")
         self.assertEqual(list(self.gdevd.runtime.glob("*.sock")), [])

@@ -49,7 +49,7 @@ class Process:
 
     def end(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(integ.PATIENCE)
 
     def kill(self):
         self.process.kill()
@@ -73,7 +73,7 @@ class Processes(integ.Case):
 
     def expect_swapped(self, bytes_):
         """What is freed is charged until it is gone."""
-        self.wait_until(lambda: self.shared_swapped() == bytes_, f"{bytes_} bytes of segments are in host swap", 30)
+        self.wait_until(lambda: self.shared_swapped() == bytes_, f"{bytes_} bytes of segments are in host swap")
 
     def listed(self):
         """What `gdev shm list` says: (where, how often attached) of each."""

@@ -122,7 +122,7 @@ class Trace(integ.Case):
              f"echo $$ > {pid_file}; exec {loop} 1 --repeat=1000000"], stdout=-3, stderr=-3)
         self.wait_until(lambda: self.launches() > 20, "the program launches")
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
-        self.assertEqual(tracer.wait(30), 128 + signal.SIGKILL)
+        self.assertEqual(tracer.wait(60), 128 + signal.SIGKILL)
         found = Timeline(self, self.output)
         self.assertGreater(len(found.slices("kernel", "loop")), 10)
         self.assertGreater(len(found.slices("call", "cuLaunchKernel")), 10)
