@@ -107,12 +107,11 @@ static void answer(const char *measured, const struct vm_counts *before)
 	printf("{%s", measured);
 	if (state.module >= 0)
 		printf(", \"doorbells\": %llu, \"interrupts\": %llu, \"asked_bytes\": %llu, \"copied_bytes\": %llu, "
-		       "\"proxy_us\": %.3f, \"exec_us\": %.3f, \"bend_us\": %.3f",
+		       "\"exec_us\": %.3f, \"bend_us\": %.3f",
 			(unsigned long long)(after.doorbells - before->doorbells),
 			(unsigned long long)(after.interrupts - before->interrupts),
 			(unsigned long long)(after.bytes - before->bytes),
 			(unsigned long long)(after.bytes_copied - before->bytes_copied),
-			(double)(after.proxy_ns - before->proxy_ns) / 1e3,
 			(double)(after.exec_ns - before->exec_ns) / 1e3,
 			(double)(after.request_ns - before->request_ns -
 				 (after.exec_ns - before->exec_ns)) /

@@ -24,7 +24,8 @@
  * Both sides count from 0 when the slot becomes free.
  *
  * Life of a slot: FREE -> the guest posts VM_OPEN -> BUSY -> the guest stores 1 in `closing` -> the host ends the
- * session, zeroes the slot and its store when no worker has that any more -> FREE. A session that ends by itself is DEAD until
+ * session, zeroes the slot and its store when no worker has that any more -> FREE. If a worker does not let go of the store in
+ * time, the slot is not FREE, and VM_RESET is answered without it. A session that ends by itself is DEAD until
  * the guest closes it. In FREE and DEAD the host no longer touches pages that a request of the slot has named.
  */
 #ifndef GDEV_PROTO_VM_H
@@ -40,7 +41,7 @@
 
 #define VM_MAGIC 0x6d767667u       /* "gvvm" */
 #define VM_STORE_MAGIC 0x73767667u /* "gvvs" */
-#define VM_VERSION 3
+#define VM_VERSION 4
 #define VM_PCI_VENDOR 0x1af4
 #define VM_PCI_DEVICE 0x1110
 #define VM_PCI_DOORBELL 12 /* in BAR 0: peer << 16 | vector */
@@ -65,7 +66,7 @@ enum vm_host_state { VM_HOST_ASLEEP, VM_HOST_AWAKE };
 enum vm_operation {
 	/* The device's mailbox. */
 	VM_RESET =
-		1, /* ends all sessions: the guest's module begins. Answered when all slots are free */
+		1, /* ends all sessions: the guest's module begins. Answered when the slots are free */
 	VM_PROBE, /* address: of guest memory. Answer: value, the 8 bytes there */
 	/* A slot's. */
 	VM_OPEN = 16, /* number: how many places of the arena not to take. Answer: welcome */
@@ -115,7 +116,6 @@ struct vm_counts {
 	uint64_t waits;         /* of the guest, that slept */
 	uint64_t copies, bytes; /* asked for */
 	uint64_t bytes_copied;  /* by processors, for those */
-	uint64_t proxy_ns;      /* processor time of the proxy */
 	uint64_t request_ns;    /* that the proxy took for requests, by the clock, */
 	uint64_t exec_ns;       /* and, of that, for copying between the lists and the device */
 };
@@ -133,7 +133,7 @@ struct vm_mailbox {
 	/* Guest: of the process that opened, and of its thread that called last. */
 	uint32_t user;
 	int32_t nice;
-	uint8_t reserved[3744];
+	uint8_t reserved[3752];
 	struct vm_entry list[VM_ENTRIES_MAX];
 };
 

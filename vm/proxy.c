@@ -128,7 +128,6 @@ static void answer(struct proxy *proxy, const struct vm_answer *answer)
 {
 	struct vm_mailbox *mailbox = proxy->mailbox;
 
-	proxy->counts.proxy_ns = clock_thread_cpu_ns();
 	mailbox->counts = proxy->counts;
 	mailbox->answer = *answer;
 	__atomic_store_n(&mailbox->answered, ++proxy->answered, __ATOMIC_RELEASE);
@@ -313,7 +312,6 @@ static void sleep_until_called(struct proxy *proxy)
 
 static void rest(struct proxy *proxy)
 {
-	proxy->counts.proxy_ns = clock_thread_cpu_ns();
 	proxy->mailbox->counts = proxy->counts;
 	mirror_want(proxy, true);
 	set_state(proxy, VM_HOST_ASLEEP);

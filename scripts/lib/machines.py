@@ -11,8 +11,12 @@ the host in the same run. Processor time of the guest itself is in no figure. be
   launch_cost          processor time of the worker for a launch of the burst; the baseline is a client of the host that launches
                        at the guest's pace
   interrupts_per_wait, exits_per_wait, proxy_alone_us, launch_alone_cost
-                       of launches that are waited for one by one, with pauses in which everybody sleeps; proxy_alone_us against
-                       what waking up and being woken takes twice, which no proxy that sleeps does without (wake_us)
+                       of launches that are waited for one by one, with pauses in which everybody sleeps
+  proxy_near_us, proxy_far_us
+                       proxy_alone_us when proxy, worker and QEMU have one processor, and when the proxy has one of its own.
+                       The baseline is a process that is woken up twice, and wakes another each time, by the same means, with
+                       the same pauses and on such processors (bench_wake), in turn: no proxy that sleeps does without
+  proxy_own_us         proxy_near_us without its baseline
   table4.1.HOW.SIZE_ms, _pct
                        products of matrices in the guest, waited for busily, asleep, and as gdev does (`hybrid`): time, and the
                        guest's processor; baselines are those of `busy`
@@ -27,6 +31,7 @@ the host in the same run. Processor time of the guest itself is in no figure. be
 
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -191,7 +196,7 @@ def machines(gdevd, vgpus=("gdev0",), options=()):
 
 # -- the counts ---------------------------------------------------------------------------------------
 
-def of_launches(ours, theirs):
+def of_launches(gdevd, ours, theirs):
     """Of launches in a burst, and of those that are waited for; medians of a few runs."""
     found = {}
 
@@ -210,19 +215,43 @@ def of_launches(ours, theirs):
         _, local = theirs.cost(f"alone {WAITS} {PAUSE_US}")
         note(interrupts=said["interrupts"] / WAITS, exits=said["doorbells"] / WAITS, alone=used["proxy"] / WAITS,
              alone_cost=used["worker"] / WAITS, alone_local=local["worker"] / WAITS)
+        note(**of_places(gdevd, ours))
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def wake_us(gdevd):
-    """Processor time of a process that is woken up and wakes another: what a proxy does twice for a launch alone."""
-    code, out, err = gdevd.run([gdevd.build / "bench" / "bench_wake", f"--gap-us={PAUSE_US}"], 60)
+def wakes_us(gdevd, relay, others):
+    """Processor time of a process that is woken up and wakes another, twice: as a proxy is and does for a launch alone."""
+    code, out, err = gdevd.run([gdevd.build / "bench" / "bench_wake", f"--gap-us={PAUSE_US}", f"--relay={relay}",
+                                f"--others={others}"], 60)
     if code:
         raise lab.LabError(err)
     return json.loads(out)["cpu_us"]
 
 
+def put(pids, processors):
+    """All threads of the processes onto these."""
+    for task in (task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), processors)
+
+
+def of_places(gdevd, ours):
+    """Of launches alone, when the proxy and those that it wakes have one processor, and when the proxy has one of its own."""
+    everywhere = os.sched_getaffinity(0)
+    first, last = min(everywhere), max(everywhere)
+    proxy, others = ours.parts["proxy"].pids, ours.parts["worker"].pids | {ours.machine.process.pid}
+    found = {}
+    for name, other in (("near", first), ("far", last)):
+        put(proxy, {first})
+        put(others, {other})
+        _, used = ours.cost(f"alone {WAITS} {PAUSE_US}")
+        found |= {name: used["proxy"] / WAITS, f"{name}_wakes": wakes_us(gdevd, first, other)}
+    put(proxy | others, everywhere)
+    return found | {"own": found["near"] - found["near_wakes"]}
+
+
 def counts(gdevd, ours, theirs):
-    found = of_launches(ours, theirs)
+    found = of_launches(gdevd, ours, theirs)
     copied = [json.loads(ours.ask(f"copy {where} {COPY} 4")[0]) for where in ("to", "from")]
     yield "exits_per_launch", found["doorbells"], "", 1
     yield "bytes_copied", sum(said["copied_bytes"] for said in copied) / sum(said["asked_bytes"] for said in copied), "", 1
@@ -230,7 +259,10 @@ def counts(gdevd, ours, theirs):
     yield "launch_cost", found["cost"], "us", found["local"]
     yield "interrupts_per_wait", found["interrupts"], "", 1
     yield "exits_per_wait", found["exits"], "", 1
-    yield "proxy_alone_us", found["alone"], "us", 2 * wake_us(gdevd)
+    yield "proxy_alone_us", found["alone"], "us", found["far"]
+    yield "proxy_near_us", found["near"], "us", found["near_wakes"]
+    yield "proxy_far_us", found["far"], "us", found["far_wakes"]
+    yield "proxy_own_us", found["own"], "us", 3
     yield "launch_alone_cost", found["alone_cost"], "us", found["alone_local"]
 
 
@@ -251,8 +283,9 @@ def calls(ours, theirs):
     """Tables 4.2 to 4.4."""
     for size in CALL_SIZES:
         for table, line in (("4.2", f"alloc {size} {CALLS}"), ("4.3", "free"), ("4.4", f"launch {size} {CALLS}")):
-            inside, outside = (json.loads(program.ask(line)[0]) for program in (ours, theirs))
-            yield f"table{table}.{text_of(size)}_us", inside["proxy_us"] / CALLS, "us", outside["us"]
+            _, used = ours.cost(line)
+            outside = json.loads(theirs.ask(line)[0])
+            yield f"table{table}.{text_of(size)}_us", used["proxy"] / CALLS, "us", outside["us"]
 
 
 # -- figures ------------------------------------------------------------------------------------------

@@ -192,16 +192,14 @@ int main(int argc, char **argv)
 	end = counts();
 	list_is_bounded();
 	printf("{\"launches\": %llu, \"burst_doorbells\": %llu, \"burst_interrupts\": %llu, \"asked_bytes\": %llu, "
-	       "\"copied_bytes\": %llu, \"proxy_ns\": %llu, \"waits\": %u, \"wait_doorbells\": %llu, "
-	       "\"wait_interrupts\": %llu, \"wait_proxy_ns\": %llu}\n",
+	       "\"copied_bytes\": %llu, \"waits\": %u, \"wait_doorbells\": %llu, "
+	       "\"wait_interrupts\": %llu}\n",
 		(unsigned long long)(burst.launches - before.launches),
 		(unsigned long long)(burst.doorbells - before.doorbells),
 		(unsigned long long)(burst.interrupts - before.interrupts),
 		(unsigned long long)(end.bytes - waited.bytes),
-		(unsigned long long)(end.bytes_copied - waited.bytes_copied),
-		(unsigned long long)(burst.proxy_ns - before.proxy_ns), WAITS,
+		(unsigned long long)(end.bytes_copied - waited.bytes_copied), WAITS,
 		(unsigned long long)(waited.doorbells - burst.doorbells),
-		(unsigned long long)(waited.interrupts - burst.interrupts),
-		(unsigned long long)(waited.proxy_ns - burst.proxy_ns));
+		(unsigned long long)(waited.interrupts - burst.interrupts));
 	return 0;
 }

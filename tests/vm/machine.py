@@ -20,7 +20,7 @@ IN_STORE = 1 << 63
 STORE_BASE = 2 << 20
 HEADER_MAILBOX = 4096
 LIST = 4096  # in a mailbox
-COUNTS, USER, NICE = 256, 344, 348
+COUNTS, USER, NICE = 256, 336, 340
 
 # proto/session.h
 RING_TAIL, RING_HEAD, WORKER_STATE, ERROR, TIMELINES, REPLIES, RING = 64, 128, 192, 256, 4096, 266240, 659456
@@ -214,5 +214,5 @@ class Slot(Mailbox):
         return status, bytes(self.memory.view[at + 8:at + 8 + length])
 
     def counts(self):
-        names = ("records", "launches", "doorbells", "interrupts", "waits", "copies", "bytes", "bytes_copied", "proxy_ns")
-        return dict(zip(names, struct.unpack_from("<9Q", self.memory.view, self.at + COUNTS)))
+        names = ("records", "launches", "doorbells", "interrupts", "waits", "copies", "bytes", "bytes_copied")
+        return dict(zip(names, struct.unpack_from("<8Q", self.memory.view, self.at + COUNTS)))
