@@ -85,6 +85,20 @@ static int probe_zone(struct gdev_device *device, gfp_t zone)
 	return error;
 }
 
+/* How many slots the host has freed. It keeps those whose memory somebody on the host still has. */
+static u32 count_free(const struct gdev_device *device)
+{
+	u32 count = 0, i;
+
+	for (i = 1; i < device->slot_count; i++)
+		count += smp_load_acquire(&device->slots[i].box->state) == VM_SLOT_FREE;
+	if (count < device->slot_count - 1)
+		dev_warn(&device->pci->dev,
+			"the host keeps %u of %u sessions: a worker there has not ended\n",
+			device->slot_count - 1 - count, device->slot_count - 1);
+	return count;
+}
+
 static int greet(struct gdev_device *device)
 {
 	const struct vm_request reset = {.operation = VM_RESET};
@@ -252,7 +266,7 @@ static int gdev_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	dev_info(&pci->dev,
 		"%s: virtual GPU %.31s (%.63s), %u sessions with %llu MiB of page-locked memory each\n",
 		device->name, device->header->description.vgpu,
-		device->header->description.device_name, device->slot_count - 1,
+		device->header->description.device_name, count_free(device),
 		device->header->store_bytes >> 20);
 	return 0;
 

@@ -54,15 +54,30 @@ static void punch(int fd, uint64_t offset, uint64_t bytes)
 	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
 }
 
-void guest_clear_slot(struct guest *guest, unsigned slot)
+static void write_store(const struct guest *guest, unsigned slot)
 {
 	const struct vm_store store = {VM_STORE_MAGIC, VM_VERSION, guest->header.machine, slot};
 
+	if (fd_write_at(guest->stores[slot], &store, sizeof store, 0))
+		log_warning("the store of session %u cannot be written", slot);
+}
+
+void guest_clear_slot(struct guest *guest, unsigned slot)
+{
 	punch(guest->shared_fd, (uint64_t)(slot_at(guest, slot) - guest->shared), VM_SLOT_BYTES);
 	guest->commons->image_bytes[slot] = 0;
 	punch(guest->stores[slot], 0, guest->sizes.store_bytes);
-	if (fd_write_at(guest->stores[slot], &store, sizeof store, 0))
-		log_warning("the store of session %u cannot be written", slot);
+	write_store(guest, slot);
+}
+
+void guest_rename(struct guest *guest, uint64_t kept)
+{
+	if (getrandom(&guest->header.machine, sizeof guest->header.machine, 0) < 0)
+		log_warning("no random number: %s", strerror(errno));
+	guest_header(guest)->machine = guest->header.machine;
+	for (unsigned i = 0; i < guest->sizes.slots; i++)
+		if (!(kept >> i & 1))
+			write_store(guest, i);
 }
 
 bool guest_has_store(const struct guest *guest, unsigned slot)

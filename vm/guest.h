@@ -51,6 +51,9 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes);
 void guest_reset(struct guest *guest);
 /* The slot and its store are as at first. */
 void guest_clear_slot(struct guest *guest, unsigned slot);
+/* Gives the machine another number, which only the stores are told that nobody keeps (a bit each): what a store that is kept
+ * says of itself, the guest's module does not believe. No session lives. */
+void guest_rename(struct guest *guest, uint64_t kept);
 /* Whether a proxy or a worker has the slot's store. */
 bool guest_has_store(const struct guest *guest, unsigned slot);
 /* This process is the slot's proxy from now on. */

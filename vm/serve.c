@@ -26,6 +26,9 @@
 #include "vm/proxy.h"
 
 #define LEAVING_NS (5 * NS_PER_MS)
+#define KEPT_NS NS_PER_S /* between looks at a store that is kept */
+#define STORE_NS                                                                                   \
+	(10 * NS_PER_S) /* a store is waited for; gdevd kills a worker that stays after less */
 #define END_NS (2 * NS_PER_S) /* a proxy that was told to end, and has not, is killed */
 
 /* The proxy of a slot. */
@@ -41,7 +44,10 @@ struct server {
 	int listener, qemu, signals; /* qemu -1: no machine */
 	uint64_t answered;           /* of the device's mailbox */
 	uint64_t resetting; /* the VM_RESET that is answered when `leaving` is empty; 0: none */
-	uint64_t leaving;   /* slots, as bits, that are free as soon as nobody has their store */
+	/* Slots, as bits: those that are free as soon as nobody has their store; of these, those that nothing waits for, as
+	 * somebody keeps the store; and of these, those whose store the guest's module has not seen. */
+	uint64_t leaving, kept, unseen;
+	uint64_t leaving_ns[VM_SLOTS_MAX]; /* since when */
 	struct child children[VM_SLOTS_MAX];
 };
 
@@ -121,15 +127,38 @@ static void remove_keys(struct server *server, bool all, uint64_t ended)
 	_exit(0);
 }
 
-/* A worker ends a moment after its proxy, and is not ours to wait for. */
+/* A worker ends a moment after its proxy. One that does not, or has handed the store on, costs the guest the slot, and does
+ * not hold up what is the other slots'. */
+static void wait_for_store(struct server *server, unsigned slot)
+{
+	uint64_t bit = 1ull << slot, now = clock_now_ns();
+
+	if (!(server->leaving & bit))
+		server->leaving_ns[slot] = now;
+	server->leaving |= bit;
+	__atomic_store_n(
+		&guest_mailbox(server->guest, slot)->state, VM_SLOT_RESETTING, __ATOMIC_RELEASE);
+	if (server->kept & bit || now - server->leaving_ns[slot] < STORE_NS)
+		return;
+	server->kept |= bit;
+	log_warning(
+		"session %u: its worker does not end, or has handed on its page-locked memory: the guest has a session less until nobody has that any more",
+		slot);
+}
+
 static void free_slot(struct server *server, unsigned slot)
 {
+	uint64_t bit = 1ull << slot;
+
 	if (guest_has_store(server->guest, slot)) {
-		server->leaving |= 1ull << slot;
+		wait_for_store(server, slot);
 		return;
 	}
-	server->leaving &= ~(1ull << slot);
-	remove_keys(server, false, 1ull << slot);
+	if (server->kept & bit)
+		log_info("session %u: nobody has its page-locked memory any more", slot);
+	server->leaving &= ~bit;
+	server->kept &= ~bit;
+	remove_keys(server, false, bit);
 	guest_clear_slot(server->guest, slot);
 	__atomic_store_n(
 		&guest_mailbox(server->guest, slot)->state, VM_SLOT_FREE, __ATOMIC_RELEASE);
@@ -238,8 +267,11 @@ static void finish_reset(struct server *server)
 {
 	const struct vm_answer answer = {0};
 
-	if (!server->resetting || server->leaving)
+	if (!server->resetting || server->leaving & ~server->kept)
 		return;
+	if (server->kept)
+		guest_rename(server->guest, server->kept);
+	server->unseen = server->kept;
 	answer_device(server, server->resetting, &answer);
 	server->resetting = 0;
 }
@@ -256,6 +288,7 @@ static void look_at_device(struct server *server)
 	memcpy(&request, &mailbox->request, sizeof request);
 	if (request.operation == VM_RESET) {
 		server->resetting = posted;
+		server->unseen = 0;
 		kill_proxies(server);
 		free_slots(server);
 		remove_keys(server, true, 0);
@@ -300,7 +333,7 @@ static void end_machine(struct server *server)
 	guest_reset(server->guest);
 	free_slots(server);
 	remove_keys(server, true, 0);
-	server->answered = server->resetting = 0;
+	server->answered = server->resetting = server->unseen = 0;
 }
 
 static int until_next_look(const struct server *server)
@@ -310,8 +343,10 @@ static int until_next_look(const struct server *server)
 	for (unsigned i = 0; i < server->guest->sizes.slots; i++)
 		if (server->children[i].pid && server->children[i].control < 0)
 			next = min_of(next, server->children[i].kill_ns);
-	if (server->leaving)
+	if (server->leaving & ~server->kept)
 		next = min_of(next, now + LEAVING_NS);
+	else if (server->kept & ~server->unseen)
+		next = min_of(next, now + KEPT_NS);
 	if (next == UINT64_MAX)
 		return -1;
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
@@ -333,7 +368,7 @@ static void kill_late(struct server *server)
 static void look_at_leaving(struct server *server)
 {
 	for (unsigned i = 0; i < server->guest->sizes.slots; i++)
-		if (server->leaving >> i & 1)
+		if ((server->leaving & ~server->unseen) >> i & 1)
 			free_slot(server, i);
 	finish_reset(server);
 }
@@ -350,10 +385,11 @@ static bool read_signals(struct server *server)
 	return !ends;
 }
 
-/* A machine is greeted when nobody has a store of the one before, whose memory that still is. */
+/* A machine is greeted when nobody has a store of the one before, whose memory that still is; but for those that are kept, of
+ * which it has no use. */
 static bool may_greet(const struct server *server)
 {
-	return server->qemu < 0 && !server->leaving;
+	return server->qemu < 0 && !(server->leaving & ~server->kept);
 }
 
 static bool turn(struct server *server)

@@ -25,6 +25,7 @@ STREAM = 32
 FILL = 5
 STAMP, PUBLISH = 35, 57
 SHM_DETACH, SHARED_EXPORT, SHARED_MAP = 50, 53, 56
+MACHINE = 24  # in the header, its number
 FUZZ_SECONDS = STORM_SECONDS = 60 if integ.FULL else 2
 
 
@@ -351,6 +352,35 @@ class Ends(Case):
         dead, alive = sorted(slots, key=lambda slot: slot.state() != DEAD)
         self.assertLess(dead.error(), 0)
         self.assert_alive(alive)
+
+    def test_store_is_kept(self):
+        """A store that a worker does not let go of costs the guest a session, and the log says so; module and next machine go on"""
+        control, store = self.machine.control, self.machine.stores[1]
+        with self.machine.store_held(1):
+            before = self.machine.shared.get(MACHINE)
+            control.post(machine.RESET)
+            time.sleep(1)
+            self.assertFalse(control.answered())
+            machine.wait_until(control.answered, "an answer")
+            self.assertIn("session 1: its worker does not end", self.server.log())
+            now = self.machine.shared.get(MACHINE)
+            self.assertNotEqual(now, before)
+            self.assertEqual([struct.unpack_from("<8xQ", each)[0] for each in self.machine.stores], [now, before, now, now])
+            self.assert_alive(self.open(0))
+            kept = self.machine.slot(1)
+            self.assertNotEqual(kept.state(), FREE)
+            kept.memory.put(kept.at, FREE, "I")  # whatever the guest believes
+            kept.post(machine.OPEN)
+            time.sleep(0.3)
+            self.assertFalse(kept.answered())
+            self.machine.close()
+            self.connect()
+            self.assertNotEqual(self.machine.slot(1).state(), FREE)
+        time.sleep(1.5)
+        self.assertNotEqual(self.machine.slot(1).state(), FREE)  # its module has not found the store
+        self.assertEqual(self.machine.control.ask(machine.RESET)[0], 0)
+        self.assertEqual(struct.unpack_from("<8xQ", store)[0], self.machine.shared.get(MACHINE))
+        self.assert_alive(self.open(1))
 
     def test_machine_goes(self):
         """When QEMU goes its sessions end, and the next machine finds nothing of it"""
