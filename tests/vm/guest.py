@@ -119,15 +119,15 @@ class Server:
 
 class Guest:
     """A machine that executes a script. start() it, and finish() it, or kill() it. system: an archive of what there is besides
-    `files`."""
+    `files`. reboots: it may, else it ends then."""
 
-    def __init__(self, server, made_of, files, script, folder, system=b""):
+    def __init__(self, server, made_of, files, script, folder, system=b"", reboots=False):
         self.log_path = Path(folder) / "console.log"
         initramfs = Path(folder) / "initramfs"
         initramfs.write_bytes(system + archive({**files, "script": (0o644, script.encode())}))
         # After cmpxchg16b QEMU 7.2 has wrong flags sometimes: Linux 6.12 ends in a double fault.
         self.command = [*parts.NICE, *made_of.qemu, "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-smp", "2",
-                        "-nographic", "-no-reboot", "-nodefaults", "-chardev", "stdio,id=console,signal=off",
+                        "-nographic", *([] if reboots else ["-no-reboot"]), "-nodefaults", "-chardev", "stdio,id=console,signal=off",
                         "-serial", "chardev:console",
                         "-kernel", str(made_of.kernel), "-initrd", str(initramfs),
                         "-append", "console=ttyS0 panic=-1 quiet random.trust_cpu=on", *server.arguments()]
@@ -141,10 +141,10 @@ class Guest:
     def console(self):
         return self.log_path.read_text(errors="replace").replace("\r", "")
 
-    def wait_for(self, text, seconds):
-        """Until the guest has printed it."""
+    def wait_for(self, text, seconds, times=1):
+        """Until the guest has printed it, so often."""
         end = time.monotonic() + seconds
-        while text not in self.console():
+        while self.console().count(text) < times:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise lab.LabError(f"the guest has not said {text!r}:\n{self.console()[-4000:]}")
             time.sleep(0.05)

@@ -144,14 +144,17 @@ def carried(folder):
                  folder / "vmlinuz", folder / "gdev.ko", folder / "busybox")
 
 
+def is_carried(build):
+    return (build / "guest").exists()
+
+
 def find(build, debug=False):
-    folder = build / "guest"
-    return carried(folder) if folder.exists() and not debug else installed(build, debug)
+    return carried(build / "guest") if is_carried(build) and not debug else installed(build, debug)
 
 
 def require(build):
     """Raises Missing if find() would."""
-    if not (build / "guest").exists():
+    if not is_carried(build):
         headers()
         for name in ("qemu-system-x86_64", "busybox", "make", "sparse"):
             tool(name)

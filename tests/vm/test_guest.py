@@ -10,6 +10,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +24,8 @@ import guest  # noqa: E402
 import lab  # noqa: E402
 import parts  # noqa: E402
 
-LIMIT_S = 900
+# Of a bundle's machine, on which few others work, and which is had for ten minutes, less: what a guest has said is to be seen.
+LIMIT_S = 200 if parts.is_carried(integ.BUILD) else 900
 
 # The programs of tests/cuda. {program: {test: why it fails, or skips itself}}
 CUDA = {name: {} for name in (
@@ -214,6 +216,78 @@ run complaints sh -c 'dmesg | grep -E -A 30 "BUG|WARNING|KASAN:|possible .* (loc
         self.assertEqual(self.said("watched")[1].count("\n"), 2, self.said("watched")[1])
         self.assertEqual(self.said("leaks"), (0, ""))
         self.assertEqual(self.said("complaints")[1], "")
+
+
+class Together(unittest.TestCase):
+    """Two machines with shares of 70 to 30, beside programs of the host."""
+
+    VGPUS = {"gdev0": {"compute": "20"}, "one": {"compute": "56"}, "two": {"compute": "24", "memory": "64M"}}
+    FILES = {"shares": "tests/integ/shares", "swap": "tests/integ/swap", **Deaths.files}
+    ROUNDS = 5000000 if integ.SOFTWARE else 25000  # so long that a guest that has few processors keeps some queued
+
+    @classmethod
+    def setUpClass(cls):
+        build, made_of = integ.BUILD, parts.find(integ.BUILD)
+        files = guest.image(build, made_of, {f"t/{name}": build / path for name, path in cls.FILES.items()})
+        cls.gdevd = cls.enterClassContext(lab.Gdevd(build, integ.MEMORY, cls.VGPUS))
+        cls.guests = []
+        for vgpu in ("one", "two"):
+            server = cls.enterClassContext(guest.Server(cls.gdevd, "--vgpu", vgpu, "--memory", "256M", "--locked", "64M", name=vgpu))
+            folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+            machine = guest.Guest(server, made_of, files, BEGIN + guest.SHELL, folder, reboots=True)
+            cls.addClassCleanup(machine.kill)
+            machine.start()
+            cls.guests.append(machine)
+        for machine in cls.guests:
+            machine.obey()
+
+    def used_ns(self):
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "top", "--json"])
+        self.assertEqual(code, 0, err)
+        return {vgpu["vgpu"]: vgpu["resources"]["compute"]["used_ns"] for vgpu in json.loads(out)["vgpus"]}
+
+    def sessions(self, count):
+        end = time.monotonic() + 60
+        while len(self.gdevd.status()["sessions"]) != count:
+            self.assertLess(time.monotonic(), end, f"not {count} sessions")
+            time.sleep(0.1)
+
+    def test_memory(self):
+        """A program that needs more than its virtual GPU has is right"""
+        self.guests[1].ask("timeout 200 /t/swap 3 32 3")
+
+    def test_shares(self):
+        """Two guests have their shares beside a program of the host"""
+        for machine in self.guests:
+            machine.ask(f"tail -f /dev/null | /t/shares {self.ROUNDS} >/tmp/busy & while ! grep -q busy /tmp/busy; do usleep 9999; done")
+        beside = self.gdevd.popen([self.gdevd.gdev, "run", integ.PROGRAMS / "shares", self.ROUNDS], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        self.assertEqual(beside.stdout.readline(), b"busy\n")
+        before = self.used_ns()
+        time.sleep(10)
+        used = {name: now - before[name] for name, now in self.used_ns().items()}
+        beside.stdin.close()
+        self.assertEqual(beside.wait(60), 0)
+        beside.stdout.close()
+        for machine in self.guests:
+            machine.ask("killall tail")
+        self.sessions(0)
+        print(f"# {used}")
+        self.assertAlmostEqual(used["one"] / (used["one"] + used["two"]), 0.7, delta=0.06, msg=used)
+        self.assertAlmostEqual(used["gdev0"] / sum(used.values()), 0.2, delta=0.06, msg=used)
+
+    def test_then_reboots(self):
+        """A guest that reboots while its programs run finds the device free, and the other's program goes on"""
+        self.guests[1].ask("/t/counted 100000000 8 >/dev/null & echo $! >/tmp/p")
+        self.guests[0].ask("for i in 1 2 3; do /t/counted 100000000 8 >/dev/null & done")
+        self.sessions(4)
+        self.guests[0].process.stdin.write(b"reboot -f\n")
+        self.guests[0].process.stdin.flush()
+        self.guests[0].wait_for("LISTENS", 120, times=2)
+        self.sessions(1)
+        self.guests[0].ask("/t/hello")
+        self.guests[1].ask("kill -0 $(cat /tmp/p) && kill -9 $(cat /tmp/p)")
+        self.sessions(0)
 
 
 STORM_SECONDS = 120 if integ.FULL else 15
