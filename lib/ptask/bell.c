@@ -27,16 +27,17 @@ void bell_ring(int bell)
 	send(bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a full one rings, too */
 }
 
-/* No more is received than was looked at. */
+/* No more is received than was looked at. Less than there is room for was all that had been sent. */
 int bell_heard(int bell)
 {
 	char rings[4096];
+	ssize_t bytes = sizeof rings;
 	int heard = 0;
 
-	for (unsigned i = 0; i < READS_MAX; i++) {
+	for (unsigned i = 0; i < READS_MAX && bytes == sizeof rings; i++) {
 		bool descriptors = false;
-		ssize_t bytes = fd_peek(bell, rings, sizeof rings, &descriptors);
 
+		bytes = fd_peek(bell, rings, sizeof rings, &descriptors);
 		if (bytes == -EAGAIN)
 			break;
 		if (bytes <= 0 || descriptors ||

@@ -284,9 +284,11 @@ static void *run_host(void *argument)
 		graph->asleep = true;
 		pthread_mutex_unlock(&graph->lock);
 		poll(told, array_length(told), -1);
-		eventfd_read(graph->wake, &count);
+		if (told[0].revents)
+			eventfd_read(graph->wake, &count);
 		pthread_mutex_lock(&graph->lock);
 		graph->asleep = false;
+		members_knock(graph, told[2].revents);
 	}
 	pthread_mutex_unlock(&graph->lock);
 	return NULL;
@@ -353,6 +355,7 @@ int gdev_graph_advance(struct gdev_graph *graph)
 		eventfd_read(graph->descriptor, &count);
 		graph->advancing = true;
 		graph->members_turns = 0;
+		members_knock(graph, true);
 		graph_flow(graph);
 		while (graph->members_turns < MEMBERS_TURNS &&
 			(graph_serve(graph) || !members_sleep(graph)))

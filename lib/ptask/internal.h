@@ -432,6 +432,8 @@ int publish(struct gdev_graph *graph, const struct gdev_graph_options *options);
 bool members_serve(struct gdev_graph *graph);
 /* From now on members say so when they ask for something. False: one has by now. */
 bool members_sleep(struct gdev_graph *graph);
+/* Whether there may be something new at the descriptors of publish.c. */
+void members_knock(struct gdev_graph *graph, bool some);
 /* What members see may have changed. */
 void members_wake(struct gdev_graph *graph);
 /* Nobody comes any more, and all leave. Takes the lock. */

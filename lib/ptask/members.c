@@ -42,7 +42,14 @@ void member_notify(struct member *member)
 		ring(member);
 }
 
-void member_answer(struct member *member, struct graph_answer answer)
+void member_tell(struct member *member, bool soon)
+{
+	member->untold = true;
+	if (soon || !member->graph->serving)
+		member_notify(member);
+}
+
+void member_answer(struct member *member, struct graph_answer answer, bool soon)
 {
 	struct graph_segment *segment = member->segment;
 	uint32_t head;
@@ -56,7 +63,7 @@ void member_answer(struct member *member, struct graph_answer answer)
 	}
 	segment->answers[member->answers_tail % GRAPH_ANSWERS] = answer;
 	__atomic_store_n(&segment->answers_tail, ++member->answers_tail, __ATOMIC_RELEASE);
-	member_notify(member);
+	member_tell(member, soon);
 }
 
 void members_tell_error(struct gdev_graph *graph)
@@ -361,11 +368,14 @@ bool members_serve(struct gdev_graph *graph)
 	if (!publication || graph->serving)
 		return false;
 	graph->serving = true;
+	publication->turns++;
 	some = doors_serve(graph);
 	members_tell_error(graph);
 	list_for_each (member, &publication->members, link)
 		some |= serve_member(member);
 	list_for_each_safe (member, next, &publication->members, link) {
+		if (member->untold && publication->turns % TURNS_AWAKE == 0)
+			member_notify(member);
 		if (member->changed)
 			ring(member);
 		if (!member->left)
@@ -399,8 +409,12 @@ bool members_sleep(struct gdev_graph *graph)
 	struct member *member;
 	bool quiet = true;
 
-	if (!graph->publication)
+	/* Who serves looks again: its lock is not kept from it. */
+	if (!graph->publication || graph->serving)
 		return true;
+	list_for_each (member, &graph->publication->members, link)
+		if (!member_watch_ends(member))
+			return false;
 	list_for_each (member, &graph->publication->members, link) {
 		if (member->untold)
 			member_notify(member);

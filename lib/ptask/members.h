@@ -20,6 +20,8 @@
 #define MEMBER_BYTES (256ull << 20)
 #define MEMBER_BYTES_MAX (1ull << 40)
 #define LANDINGS 16 /* of an end, at once */
+#define TURNS_AWAKE                                                                                \
+	16 /* every so many descriptors are looked at, and members told of all, though we have not slept */
 
 /* A descriptor that the graph's thread watches. */
 struct door {
@@ -29,7 +31,9 @@ struct door {
 };
 
 struct publication {
-	int doors; /* epoll */
+	int doors;      /* epoll */
+	bool knocked;   /* there may be something at the doors */
+	unsigned turns; /* ever */
 	struct door gdevd;
 	struct door again; /* a timer: gdevd is gone, and is looked for again */
 	uint64_t session;
@@ -71,6 +75,7 @@ struct end {
 	bool awaits;     /* it is among the channel's waiters */
 	unsigned wanted; /* datablocks that it asked for, */
 	bool wants;      /* and their contents */
+	bool late; /* the first is not complete: before we sleep we look again, and ask to be told */
 	/* On their way from the device, oldest first (landing.c). */
 	struct known *landing[LANDINGS];
 	unsigned landing_first, landing_count;
@@ -87,7 +92,7 @@ struct member {
 	bool left, joined;
 	bool stuck; /* it sent descriptors: the socket that they came by stays open, as closing could wait for these */
 	bool changed; /* something that it may wait for, in this turn */
-	bool untold;  /* there is room that it has not been told of; it is before we sleep */
+	bool untold;  /* there is something that it has not been told of; it is before we sleep */
 	struct graph_segment *segment;
 	uint8_t *theirs, *ours; /* memory that it writes, and that we write for it */
 	uint64_t memory_bytes;  /* of each */
@@ -126,7 +131,9 @@ void member_free(struct member *member);
 void members_tell_error(struct gdev_graph *graph);
 /* It looks again, if it waits: at the end of a turn, so that it wakes up once for all that the turn has changed. */
 void member_notify(struct member *member);
-void member_answer(struct member *member, struct graph_answer answer);
+/* The same when there is enough for it (`soon`), or nothing more happens for now. */
+void member_tell(struct member *member, bool soon);
+void member_answer(struct member *member, struct graph_answer answer, bool soon);
 
 /* requests.c */
 /* What GRAPH_FIND asks for; the answer is in the message. */
@@ -136,6 +143,8 @@ bool member_has_requests(const struct member *member);
 bool member_take_requests(struct member *member, unsigned most);
 /* What can go into channels, and out of them, does. Whether anything did. */
 bool member_serve_ends(struct member *member);
+/* Whether we shall be told of all that it waits for on the device. False: something has come meanwhile. */
+bool member_watch_ends(struct member *member);
 /* What it has pushed does not come into channels any more. */
 void member_drop_pending(struct member *member);
 

@@ -149,14 +149,26 @@ static void enter(struct gdev_graph *graph, struct door *door)
 	}
 }
 
+void members_knock(struct gdev_graph *graph, bool some)
+{
+	if (graph->publication)
+		graph->publication->knocked |= some;
+}
+
+/* A thread that has slept knows whether anything has come; one that is awake for long looks now and then. */
 bool doors_serve(struct gdev_graph *graph)
 {
+	struct publication *publication = graph->publication;
 	struct epoll_event events[16];
-	int count = epoll_wait(graph->publication->doors, events, array_length(events), 0);
+	int count;
 
+	if (!publication->knocked && publication->turns % TURNS_AWAKE)
+		return false;
+	count = epoll_wait(publication->doors, events, array_length(events), 0);
+	publication->knocked = count == array_length(events);
 	for (int i = 0; i < count; i++)
 		enter(graph, events[i].data.ptr);
-	return count == array_length(events);
+	return publication->knocked;
 }
 
 /* ---- life ---- */

@@ -263,13 +263,21 @@ static bool listen_to_owner(struct gdev_graph *graph)
 	return !remote_drain(graph) && !remote_error(graph) && remote->changes == changes;
 }
 
-static void poll_owner(struct remote *remote, uint64_t deadline_ns)
+/* What the bell, and the socket, have to say. */
+struct heard {
+	bool rang, gone;
+};
+
+static struct heard poll_owner(struct remote *remote, uint64_t deadline_ns)
 {
 	struct pollfd owner[] = {{.fd = remote->bell, .events = POLLIN}, {.fd = remote->socket}};
 	uint64_t now_ns = clock_now_ns(), left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 	struct timespec left = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
 
-	ppoll(owner, array_length(owner), deadline_ns == GDEV_FOREVER ? NULL : &left, NULL);
+	if (ppoll(owner, array_length(owner), deadline_ns == GDEV_FOREVER ? NULL : &left, NULL) <=
+		0)
+		return (struct heard){false, false};
+	return (struct heard){owner[0].revents, owner[1].revents};
 }
 
 static bool is_gone(const struct remote *remote)
@@ -316,7 +324,7 @@ static int wait_for_thread(struct gdev_graph *graph, uint64_t deadline_ns)
 int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 {
 	struct remote *remote = graph->remote;
-	bool broken;
+	struct heard heard;
 
 	if (remote_error(graph))
 		return graph->error;
@@ -329,11 +337,12 @@ int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns)
 	if (listen_to_owner(graph)) {
 		remote->polling = true;
 		pthread_mutex_unlock(&graph->lock);
-		poll_owner(remote, deadline_ns);
+		heard = poll_owner(remote, deadline_ns);
 		pthread_mutex_lock(&graph->lock);
 		remote->polling = false;
-		broken = bell_heard(remote->bell) < 0;
-		if (!remote_drain(graph) && !remote_error(graph) && (broken || is_gone(remote)))
+		if (heard.rang && bell_heard(remote->bell) < 0)
+			heard.gone = true;
+		if (!remote_drain(graph) && !remote_error(graph) && heard.gone)
 			remote_lose(graph, -GDEV_E_SESSION_LOST);
 	}
 	graph_changed(graph);

@@ -169,8 +169,9 @@ static void on_freed(void *argument)
 	known->busy = false;
 	member->busy--;
 	member->given -= known->bytes;
-	member_answer(member, (struct graph_answer){.type = GRAPH_FREED,
-				      .id = (uint32_t)(known - member->known)});
+	member_answer(member,
+		(struct graph_answer){.type = GRAPH_FREED, .id = (uint32_t)(known - member->known)},
+		member->busy >= GRAPH_IDS / 2);
 }
 
 /* Another user's process may change it at any time, whoever pushes it on. */
@@ -359,10 +360,12 @@ static int on_bring(struct member *member, const struct graph_request *request)
 	if (!known)
 		return -EPROTO;
 	error = bring(member, known);
-	member_answer(member, (struct graph_answer){.type = GRAPH_BROUGHT,
-				      .id = request->id,
-				      .status = error,
-				      .offset = known->offset});
+	member_answer(member,
+		(struct graph_answer){.type = GRAPH_BROUGHT,
+			.id = request->id,
+			.status = error,
+			.offset = known->offset},
+		true);
 	return 0;
 }
 
@@ -482,11 +485,13 @@ struct known *known_take(struct member *member, struct end *end)
 
 void known_tell(struct member *member, struct end *end, const struct known *known)
 {
-	member_answer(member, (struct graph_answer){.type = GRAPH_PULLED,
-				      .end = (uint32_t)(end - member->ends),
-				      .id = (uint32_t)(known - member->known),
-				      .offset = known->offset,
-				      .bytes = known->block->bytes});
+	member_answer(member,
+		(struct graph_answer){.type = GRAPH_PULLED,
+			.end = (uint32_t)(end - member->ends),
+			.id = (uint32_t)(known - member->known),
+			.offset = known->offset,
+			.bytes = known->block->bytes},
+		!end->wanted);
 }
 
 /* One datablock for the member, if there is one and it is complete, or will be; else we shall be told. */
@@ -504,10 +509,9 @@ static bool give_one(struct member *member, struct end *end)
 	if (end->landing_count) /* they come in their order */
 		return false;
 	block = channel->queue[channel->first];
-	if (!block_complete(block)) {
-		host_notice(graph, block_written(block), false);
+	end->late = !block_complete(block);
+	if (end->late)
 		return false;
-	}
 	if (lanes_error(graph))
 		return false;
 	known = known_take(member, end);
@@ -533,10 +537,7 @@ static void show_end(struct member *member, struct end *end, uint32_t before)
 	__atomic_store_n(&shown->taken, end->taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&shown->state, state, __ATOMIC_RELEASE);
 	/* A member that waits for room is told when there is some for several, or nothing more happens for now. */
-	if (end->count <= channel->capacity / 2 || end->state != state)
-		member_notify(member);
-	else
-		member->untold = true;
+	member_tell(member, end->count <= channel->capacity / 2 || end->state != state);
 	end->state = state;
 }
 
@@ -552,6 +553,7 @@ static bool serve_end(struct member *member, struct end *end)
 	if (end->pushes)
 		some = put_pending(end);
 	some |= landings_serve(member, end);
+	end->late = false;
 	while (!end->pushes && !member->left && give_one(member, end)) {
 		some = true;
 		if (end->channel->pullers > 1)
@@ -564,6 +566,24 @@ static bool serve_end(struct member *member, struct end *end)
 		some = true;
 	}
 	return some;
+}
+
+bool member_watch_ends(struct member *member)
+{
+	for (unsigned i = 0; i < member->end_count; i++) {
+		struct end *end = &member->ends[i];
+		struct gdev_datablock *block;
+
+		if (!end->late || !end->channel || !end->channel->count)
+			continue;
+		block = end->channel->queue[end->channel->first];
+		if (block_complete(block))
+			return false;
+		host_notice(member->graph, block_written(block), false);
+		if (member->graph->error)
+			return false; /* members are to hear of it */
+	}
+	return true;
 }
 
 bool member_serve_ends(struct member *member)
