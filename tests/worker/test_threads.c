@@ -228,7 +228,6 @@ static void expect_sleepers(unsigned count)
 static bool meeting_work(struct device *device)
 {
 	int now = __atomic_load_n(&manner, __ATOMIC_RELAXED);
-	bool some;
 
 	if (now == TOGETHER)
 		__atomic_add_fetch(&came, 1, __ATOMIC_RELAXED);
@@ -240,9 +239,9 @@ static bool meeting_work(struct device *device)
 	if (__atomic_fetch_add(&copying, 1, __ATOMIC_RELAXED))
 		return false;
 	expect_sleepers(THREADS - 1);
-	some = null_ops->work(device);
+	/* Before the copy is done: whoever is woken for the kernels behind it comes for them. */
 	__atomic_store_n(&manner, TOGETHER, __ATOMIC_RELAXED);
-	return some;
+	return null_ops->work(device);
 }
 
 static void short_kernels_that_wait_for_each_other_both_begin(void)
