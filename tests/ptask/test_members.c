@@ -40,7 +40,8 @@ static struct world {
 	struct gdev_graph *graph;
 	struct gdev_template *tmpl;
 	struct gdev_channel *in, *out;
-	void *made; /* by the callback, the last time */
+	void *made;             /* by the callback, the last time */
+	atomic_bool hold, held; /* it does not return; it is there */
 	struct member *member;
 	int socket;
 	struct graph_segment *segment;
@@ -50,6 +51,10 @@ static int copy(void *argument, const struct gdev_view *inputs, struct gdev_view
 {
 	memcpy(outputs[0].data, inputs[0].data, inputs[0].bytes);
 	world.made = outputs[0].data;
+	while (world.hold) {
+		world.held = true;
+		usleep(1000);
+	}
 	return 0;
 }
 
@@ -163,19 +168,30 @@ static void join(void)
 	find_end((struct graph_message){.find.name = "out"});
 }
 
-static void ask(struct graph_request request)
+static void put_request(struct graph_request request)
 {
 	uint32_t tail = world.segment->requests_tail;
 
 	world.segment->requests[tail % GRAPH_REQUESTS] = request;
 	__atomic_store_n(&world.segment->requests_tail, tail + 1, __ATOMIC_RELEASE);
+}
+
+static void ask(struct graph_request request)
+{
+	put_request(request);
 	advance();
+}
+
+static void put_give(uint32_t id)
+{
+	put_request((struct graph_request){
+		.type = GRAPH_PUSH, .flags = GRAPH_GIVES, .end = IN, .id = id, .bytes = MEMORY});
 }
 
 static void give(uint32_t id)
 {
-	ask((struct graph_request){
-		.type = GRAPH_PUSH, .flags = GRAPH_GIVES, .end = IN, .id = id, .bytes = MEMORY});
+	put_give(id);
+	advance();
 }
 
 static bool is_left(void)
@@ -264,6 +280,31 @@ static void test_bell_rung_slowly(void **state)
 	close(fd); /* the memory comes */
 	pthread_join(writer, NULL);
 	munmap(page, bytes);
+}
+
+static void *advance_there(void *argument)
+{
+	advance();
+	return NULL;
+}
+
+/* One thread of the program is in a callback, for which it does not have the lock. Another one does not wait for it. */
+static void test_two_threads(void **state)
+{
+	pthread_t other;
+
+	open_graph(0666);
+	join();
+	world.hold = true;
+	put_give(0);
+	assert_int_equal(pthread_create(&other, NULL, advance_there, NULL), 0);
+	while (!world.held)
+		usleep(1000);
+	ask((struct graph_request){.type = GRAPH_PUSH, .end = IN, .id = 0});
+	assert_int_equal(world.segment->ends[IN].taken, 1);
+	world.hold = false;
+	pthread_join(other, NULL);
+	assert_int_equal(world.segment->ends[IN].taken, 2);
 }
 
 /* Who has closed the bell is gone: nobody is woken by it again and again. */
@@ -679,6 +720,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_bell_full, teardown),
 		cmocka_unit_test_teardown(test_bell_rung_slowly, teardown),
+		cmocka_unit_test_teardown(test_two_threads, teardown),
 		cmocka_unit_test_teardown(test_bell_closed, teardown),
 		cmocka_unit_test_teardown(test_refused_look, teardown),
 		cmocka_unit_test_teardown(test_gives_too_much, teardown),
