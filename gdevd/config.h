@@ -151,9 +151,4 @@ int config_drain_device(
 /* Chooses the devices, and adds a default virtual GPU for each that has none. */
 int config_finish_defaults(struct config *config);
 
-/* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */
-int config_parse_size(const char *text, uint64_t *bytes);
-/* "5ms", "100us", "10s", "10 min": nanoseconds; a bare number is in seconds. */
-int config_parse_time(const char *text, uint64_t *ns);
-
 #endif

@@ -53,7 +53,8 @@ static int parse_units(const char *text, const struct unit *units, uint64_t *val
 	return 0;
 }
 
-int config_parse_size(const char *text, uint64_t *bytes)
+/* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */
+static int parse_size(const char *text, uint64_t *bytes)
 {
 	static const struct unit units[] = {
 		{"", 1},
@@ -76,7 +77,8 @@ int config_parse_size(const char *text, uint64_t *bytes)
 	return parse_units(text, units, bytes);
 }
 
-int config_parse_time(const char *text, uint64_t *ns)
+/* "5ms", "100us", "10s", "10 min": nanoseconds; a bare number is in seconds. */
+static int parse_time(const char *text, uint64_t *ns)
 {
 	static const struct unit units[] = {
 		{"", NS_PER_S},
@@ -107,7 +109,7 @@ int config_value_text(void *field, size_t size, const char *text, const char **w
 int config_value_size(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a size such as 512M or 4G";
-	return config_parse_size(text, field);
+	return parse_size(text, field);
 }
 
 /* How many of them there are for gdevd; the driver counts only those whose files it may open, from cuda:0 on. gdevd does
@@ -202,7 +204,7 @@ int config_value_shared(void *field, size_t size, const char *text, const char *
 {
 	*wanted = "a size such as 512M or 4G, or auto";
 	if (strcmp(text, "auto"))
-		return config_parse_size(text, field);
+		return parse_size(text, field);
 	*(uint64_t *)field = UINT64_MAX;
 	return 0;
 }
@@ -212,7 +214,7 @@ int config_value_device_memory(void *field, size_t size, const char *text, const
 	uint64_t bytes;
 
 	*wanted = "a size such as 4G, at least 2M; or 0 for the default";
-	if (config_parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
+	if (parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
 		return -EINVAL;
 	*(uint64_t *)field = bytes;
 	return 0;
@@ -221,14 +223,14 @@ int config_value_device_memory(void *field, size_t size, const char *text, const
 int config_value_time(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a time such as 5ms or 10s";
-	return config_parse_time(text, field);
+	return parse_time(text, field);
 }
 
 int config_value_retire(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a time such as 90s, or never";
 	if (strcmp(text, "never"))
-		return config_parse_time(text, field);
+		return parse_time(text, field);
 	*(uint64_t *)field = UINT64_MAX;
 	return 0;
 }
@@ -272,7 +274,7 @@ int config_value_ms(void *field, size_t size, const char *text, const char **wan
 int config_value_inline(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a size up to 65496";
-	if (config_parse_size(text, field))
+	if (parse_size(text, field))
 		return -EINVAL;
 	return *(uint64_t *)field <= RECORD_BYTES_MAX - sizeof(struct record_write) ? 0 : -EINVAL;
 }
@@ -282,7 +284,7 @@ int config_value_chunk(void *field, size_t size, const char *text, const char **
 	uint64_t bytes;
 
 	*wanted = "a multiple of 4K, up to 1G";
-	if (config_parse_size(text, &bytes) || bytes % 4096 || bytes > 1ull << 30)
+	if (parse_size(text, &bytes) || bytes % 4096 || bytes > 1ull << 30)
 		return -EINVAL;
 	*(uint64_t *)field = bytes;
 	return 0;
@@ -435,7 +437,7 @@ int config_value_quantum(void *field, size_t size, const char *text, const char 
 	uint64_t ns;
 
 	*wanted = "a time from 10us to 10s, or 0 for the device's default";
-	if (config_parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
+	if (parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
 		return -EINVAL;
 	*(uint64_t *)field = ns;
 	return 0;

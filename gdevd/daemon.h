@@ -668,8 +668,6 @@ void trace_session_finish(struct session *session);
 /* A connection to metrics.sock, or over TCP; takes the descriptor over. */
 void metrics_accept(struct daemon *daemon, int fd);
 void metrics_stop(void);
-/* The whole text, to be freed; NULL: no memory. */
-char *metrics_text(struct daemon *daemon);
 
 /* As they are called in answers and metrics. */
 extern const char *const resource_names[RESOURCES];

@@ -25,7 +25,7 @@
 struct event_pair {
 	struct list by_asker; /* asker->waits_for */
 	struct list by_asked; /* asked->waited_for */
-	struct session *asker, *asked;
+	struct session *asked;
 	struct list watches; /* struct watch; not empty but while one is added */
 };
 
@@ -80,7 +80,6 @@ static struct event_pair *pair_of(struct session *asker, struct session *asked)
 	pair = malloc(sizeof *pair);
 	if (!pair)
 		return NULL;
-	pair->asker = asker;
 	pair->asked = asked;
 	list_init(&pair->watches);
 	list_append(&asker->waits_for, &pair->by_asker);

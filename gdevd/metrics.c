@@ -382,7 +382,8 @@ static void print_sessions(FILE *file, struct daemon *daemon, uint64_t now_ns)
 	print_contexts(file, daemon);
 }
 
-char *metrics_text(struct daemon *daemon)
+/* The whole text, to be freed; NULL: no memory. */
+static char *metrics_text(struct daemon *daemon)
 {
 	uint64_t now_ns;
 	size_t length;

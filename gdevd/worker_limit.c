@@ -73,7 +73,10 @@ static uint64_t device_bytes(const struct device *device)
 	return bytes;
 }
 
-uint64_t worker_most_bytes(const struct device *device)
+/* What a worker may take in all: of its own and of the host, files of swap on a tmpfs, and device memory that is the
+ * machine's. Seven eighths of the machine at most, so that a worker that takes all it can get reaches its limit before the
+ * machine has no memory left. */
+static uint64_t most_bytes(const struct device *device)
 {
 	const struct daemon *daemon = device->daemon;
 	uint64_t bytes = sum_of(worker_own_bytes(daemon), worker_host_bytes(daemon));
@@ -85,7 +88,7 @@ uint64_t worker_most_bytes(const struct device *device)
 void worker_limit(const struct worker *worker)
 {
 	int error = worker_cgroup_limit(
-		&worker->daemon->cgroups, worker->pid, worker_most_bytes(worker->device));
+		&worker->daemon->cgroups, worker->pid, most_bytes(worker->device));
 
 	if (error)
 		complain("the cgroup of worker %d has no limit: %s", (int)worker->pid,

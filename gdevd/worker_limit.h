@@ -16,9 +16,6 @@ struct worker;
 uint64_t worker_own_bytes(const struct daemon *daemon);
 /* Page-locked memory, and images of modules, of a session. */
 uint64_t worker_host_bytes(const struct daemon *daemon);
-/* In all: that, files of swap on a tmpfs, and device memory that is the machine's. Seven eighths of the machine at most, so
- * that a worker that takes all it can get reaches its limit before the machine has no memory left. */
-uint64_t worker_most_bytes(const struct device *device);
 
 /* At gdevd's start, when the limits of swap are known. */
 void worker_limits_init(struct daemon *daemon);

@@ -229,7 +229,6 @@ void control_done(struct core *core, bool *done)
 
 struct call {
 	struct control_request request;
-	struct core *core;
 	void *reply;
 	size_t reply_bytes;
 	int *fds;
@@ -264,7 +263,6 @@ int control_call_with(struct core *core, const void *message, const int *sent, s
 	const struct control_header *header = message;
 	struct call call = {
 		.request = {.answered = call_answered, .expected = expected},
-		.core = core,
 		.reply = reply,
 		.reply_bytes = reply_bytes,
 		.fds = fds,

@@ -131,7 +131,6 @@ int stream_create(struct core *core, const struct record_stream *wanted)
 		return error;
 	}
 	stream->timeline = timeline;
-	stream->priority = wanted->priority;
 	stream->bound = wanted->multiprocessors;
 	list_init(&stream->link);
 	list_init(&stream->queued);

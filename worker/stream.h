@@ -37,7 +37,6 @@ struct record_stream;
 
 struct stream {
 	uint32_t timeline;
-	int32_t priority;
 	bool bound;       /* to a part of the multiprocessors */
 	bool closing;     /* destroyed by the client; freed when empty */
 	struct list link; /* see above */

@@ -83,7 +83,8 @@ static uint64_t for_contexts(const struct device *device, const struct vgpu *vgp
 	return waiting * device->overhead_bytes;
 }
 
-bool residency_has_room(const struct worker *worker, uint64_t bytes)
+/* Device memory that may be charged without anybody leaving: not the reserve. */
+static bool has_room_beside_reserve(const struct worker *worker, uint64_t bytes)
 {
 	const struct device *device = worker->device;
 	uint64_t reserve = device->residency.reserve_bytes;
@@ -296,7 +297,9 @@ static int charge_promise(struct worker *worker, uint64_t bytes, enum swap_pool 
 	return swap_charge(worker, bytes, pool);
 }
 
-void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial)
+/* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to
+ * exchange what is in swap for what is on the device. Answers the worker, at once or when there is room. */
+static void promise_swap(struct worker *worker, uint64_t bytes, uint32_t serial)
 {
 	enum swap_pool pool = SWAP_MEMORY;
 	int status = charge_promise(worker, bytes, &pool);
@@ -337,7 +340,7 @@ static void serve_promises(struct device *device)
 			residency_promise_slot(
 				worker, swap->slot_bytes, SLOT_IN_MEMORY, swap->slot_serial);
 		if (swap->promise_bytes)
-			residency_promise(worker, swap->promise_bytes, swap->promise_serial);
+			promise_swap(worker, swap->promise_bytes, swap->promise_serial);
 	}
 }
 
@@ -499,7 +502,7 @@ static void serve_waiting(struct device *device)
 		if (residency->suspended)
 			continue; /* until it is resumed */
 		/* The turn for which it asked is over: it waits for its next turn, or takes what is free anyway. */
-		if (!has_turn(worker) && !residency_has_room(worker, residency->wanted_bytes))
+		if (!has_turn(worker) && !has_room_beside_reserve(worker, residency->wanted_bytes))
 			continue;
 		if (serve_wish(worker))
 			continue;
@@ -586,7 +589,7 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 	uint64_t sizes[] = {message->device_bytes + message->slack_bytes, message->device_bytes};
 
 	for (unsigned i = 0; i < array_length(sizes); i++) {
-		if (!residency_has_room(worker, sizes[i]) ||
+		if (!has_room_beside_reserve(worker, sizes[i]) ||
 			memory_charge(&worker->memory, sizes[i]))
 			continue;
 		residency_refreshed(worker);
@@ -597,7 +600,7 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 	if (relief_wait(worker, message))
 		return;
 	if (message->swap_bytes)
-		residency_promise(worker, message->swap_bytes, message->header.serial);
+		promise_swap(worker, message->swap_bytes, message->header.serial);
 	else if (message->device_bytes > memory_total(&worker->memory)) /* whoever leaves */
 		answer_request(
 			worker, message->header.serial, -ENOMEM, (struct control_charged){0});

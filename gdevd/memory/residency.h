@@ -101,11 +101,6 @@ uint64_t residency_free(const struct vgpu *vgpu);
 bool residency_is_protected(struct worker *worker);
 /* The same, or it did when we looked before, and is to be asked. Who was spared then is not held to have nothing now. */
 bool residency_uses_device(struct worker *worker);
-/* Device memory that may be charged without anybody leaving: not the reserve. */
-bool residency_has_room(const struct worker *worker, uint64_t bytes);
-/* Charges swap space for an object that has no place on the device. -ENOMEM: there would be no way left to
- * exchange what is in swap for what is on the device. Answers the worker, at once or when there is room. */
-void residency_promise(struct worker *worker, uint64_t bytes, uint32_t serial);
 /* Makes others leave until there are `bytes` for a context: in the virtual GPU, or (NULL) on the device. 0: there
  * are; -EAGAIN: they are leaving, and workers_adjust() or client_wait() is called again; -ENOMEM: nobody can. */
 int residency_make_room(struct device *device, struct vgpu *vgpu, uint64_t bytes);

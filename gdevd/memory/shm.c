@@ -175,7 +175,7 @@ static struct shm_segment *find(struct session *session, const struct control_sh
 	return segment;
 }
 
-struct shm_segment *shm_find_key(const struct vgpu *vgpu, int32_t key)
+static struct shm_segment *find_key(const struct vgpu *vgpu, int32_t key)
 {
 	struct shm_segment *segment;
 
@@ -340,7 +340,7 @@ static void get(struct session *session, const struct control_shm *message)
 	int error;
 
 	if (message->key != IPC_PRIVATE)
-		segment = shm_find_key(session->vgpu, message->key);
+		segment = find_key(session->vgpu, message->key);
 	if (segment) {
 		error = 0;
 		if ((message->flags & IPC_CREAT) && (message->flags & IPC_EXCL))

@@ -168,7 +168,6 @@ int shm_check_limits(const struct session *session, uint64_t bytes, bool transie
 
 /* NULL: there is none. */
 struct shm_segment *shm_find_id(const struct daemon *daemon, uint32_t id);
-struct shm_segment *shm_find_key(const struct vgpu *vgpu, int32_t key);
 /* As IPC_RMID: nobody finds it or attaches it any more, and it is gone with its last attachment. */
 void shm_remove(struct shm_segment *segment);
 
@@ -317,9 +316,7 @@ void shm_load_failed(struct shm_segment *segment);
 /* Answers those that wait, as far as they can be answered now. */
 void shm_serve_parked(struct shm_segment *segment);
 void shm_overdue(struct deadline *deadline, uint64_t now_ns);
-/* Sets the time for what is to come next. */
-void shm_await(struct shm_segment *segment);
-/* The same for contents that are to come back after a restart. */
+/* Sets the time for contents that are to come back after a restart. */
 void shm_await_contents(struct shm_segment *segment);
 /* False: it has been answered. */
 bool shm_park(struct shm_segment *segment, struct session *session,

@@ -101,13 +101,6 @@ static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
 	return steal_fd(&fd);
 }
 
-void shm_await(struct shm_segment *segment)
-{
-	segment->late = false;
-	deadline_set(&segment->vgpu->daemon->deadlines, &segment->overdue,
-		clock_now_ns() + RESIDENCY_ORDER_NS);
-}
-
 /* Whether its contents are being copied, or given back after a restart. */
 static bool is_under_way(const struct shm_segment *segment)
 {
@@ -150,7 +143,9 @@ static void await_load(struct shm_segment *segment)
 static void await_step(struct shm_segment *segment, enum shm_place place)
 {
 	segment->place = place;
-	shm_await(segment);
+	segment->late = false;
+	deadline_set(&segment->vgpu->daemon->deadlines, &segment->overdue,
+		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
 
 static int leave(struct shm_segment *segment, uint64_t cause)

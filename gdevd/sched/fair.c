@@ -39,10 +39,11 @@
 
 enum { WAIT_US, BURST_MS, COST_PERMILLE, ROUND_MS };
 
-#define OWED_SWITCHES                                                                              \
-	50 /* when a turn ends for a node that is owed, it has lasted as long as so many handovers */
-#define PAUSE_MAX_NS (100 * NS_PER_MS) /* longer ones are all the same */
-#define FORGET_NS (100 * NS_PER_MS)    /* of a resource that nobody uses */
+/* When a turn ends for a node that is owed, it has lasted as long as so many handovers. */
+#define OWED_SWITCHES 50
+/* A longer pause counts as this: without a bound the mean would take 50 rounds, instead of 14, to forget an hour. */
+#define PAUSE_MAX_NS (100 * NS_PER_MS)
+#define FORGET_NS (100 * NS_PER_MS) /* of a resource that nobody uses */
 
 struct use {
 	uint64_t served_ns; /* device time ever used by all, */
@@ -212,16 +213,12 @@ static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint
 {
 	struct fair_node *own = fair(node);
 	struct mean mean = mean_time(queue, node, now_ns);
-	uint64_t pause_ns = now_ns - own->paused_ns;
+	uint64_t pause_ns = own->active ? 0 : min_of(now_ns - own->paused_ns, PAUSE_MAX_NS);
 
-	if (own->active)
-		pause_ns = 0;
 	if (!own->active) {
 		if (is_forgotten(queue, own, now_ns))
 			own->lag_ns = 0;
 		own->time = time_back(queue, node, &mean, now_ns);
-		if (pause_ns > PAUSE_MAX_NS)
-			pause_ns = PAUSE_MAX_NS;
 		own->pause_ns = own->known ? average(own->pause_ns, pause_ns) : pause_ns;
 		own->active = true;
 	}

@@ -114,7 +114,6 @@ void node_hold(
 	struct sched_queue *queue, struct sched_node *node, uint64_t chosen_ns, uint64_t now_ns)
 {
 	list_remove(&node->wait);
-	node->grants++;
 	queue->holder = queue->last = node;
 	queue->granted_ns = now_ns;
 	queue->chosen_ns = chosen_ns;

@@ -97,8 +97,6 @@ static void go_along(struct sched_entity *entity, uint64_t now_ns)
 	entity->state = ENTITY_HOLDING;
 	gang_set_along(entity, true);
 	entity->granted_ns = now_ns;
-	entity->node.grants++;
-	group->node.grants++;
 	group_update(group, false, now_ns);
 	group->sched->ops->grant(group->sched, entity);
 }
@@ -388,8 +386,6 @@ static void share_with_everyone(struct sched_entity *entity, uint64_t now_ns)
 {
 	entity->state = ENTITY_HOLDING;
 	entity->granted_ns = now_ns;
-	entity->node.grants++;
-	entity->group->node.grants++;
 	entity->group->sched->ops->grant(entity->group->sched, entity);
 }
 

@@ -52,8 +52,7 @@ struct sched_node {
 	int priority;     /* of the virtual GPU, higher first; 0 for an entity */
 	int nice; /* of the last request; a group's is the best of its entities that want the resource */
 	uint64_t waiting_since_ns;
-	uint64_t used_ns; /* device time ever charged */
-	uint64_t grants;
+	uint64_t used_ns;                            /* device time ever charged */
 	_Alignas(16) char private[SCHED_NODE_BYTES]; /* the policy's, zeroed when the node is new */
 };
 

@@ -60,7 +60,8 @@ static void answer_shm(struct command *command, int status, const struct control
 
 /* ---- backing ---- */
 
-uint64_t shared_bytes_for(const struct core *core, uint64_t size)
+/* What a segment of a size takes: whole chunks, the least that the device has for a small one. */
+static uint64_t segment_bytes(const struct core *core, uint64_t size)
 {
 	uint64_t grain = core->ops->grain_bytes ? core->ops->grain_bytes : DEVICE_CHUNK_MIN;
 
@@ -70,7 +71,7 @@ uint64_t shared_bytes_for(const struct core *core, uint64_t size)
 bool shared_size_is_sane(const struct core *core, const struct control_shm *segment, uint64_t most)
 {
 	return segment->bytes && segment->bytes <= most &&
-	       segment->bytes == shared_bytes_for(core, segment->bytes);
+	       segment->bytes == segment_bytes(core, segment->bytes);
 }
 
 /* Segments have chunks of one size, the largest that makes them up. */
@@ -191,7 +192,7 @@ static void get_job(struct job *job)
 	message.key = record->key;
 	message.flags = record->flags & (07777 | CONTROL_SHM_TRUST_READERS);
 	message.size = record->bytes;
-	message.bytes = shared_bytes_for(command->core, record->bytes);
+	message.bytes = segment_bytes(command->core, record->bytes);
 	status = shared_call(command->core, &message, &reply, NULL, NULL);
 	if (status == 1)
 		status = shared_make(command->core, &reply, message.bytes);

@@ -158,8 +158,6 @@ void shared_rest(struct core *core, struct shared *shared);
 int shared_back(struct core *core, const struct range *range, const struct control_shm *segment);
 /* `id`: of the segment; 0: it has none yet. */
 struct control_shm shared_message(enum control_shm_command command, uint32_t id);
-/* What a segment of a size takes: whole chunks, the least that the device has for a small one. */
-uint64_t shared_bytes_for(const struct core *core, uint64_t size);
 /* Whether a segment can be of that size, which is at most `most`: chunks cannot make up any other. */
 bool shared_size_is_sane(const struct core *core, const struct control_shm *segment, uint64_t most);
 /* gdevd's answer: its status, or -GDEV_E_NO_DAEMON. */
