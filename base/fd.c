@@ -17,6 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 int fd_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count)
@@ -140,10 +142,9 @@ int fd_holds_descriptors(int socket)
 
 void fd_close_all(int *fds, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		close(fds[i]);
-		fds[i] = -1;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			close(steal_fd(&fds[i]));
 }
 
 int fd_shared_memory(const char *name, uint64_t size)

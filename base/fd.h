@@ -31,6 +31,7 @@ ssize_t fd_peek(int socket, void *bytes, size_t size, bool *descriptors);
  * this call on nothing more comes in. 1 also where the kernel does not say (before Linux 5.6). */
 int fd_holds_descriptors(int socket);
 
+/* Those that are there, and they are -1 then. */
 void fd_close_all(int *fds, size_t count);
 
 /* A memfd of `size` bytes that can neither shrink nor grow nor be unsealed: a process that maps it is safe from

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -25,20 +24,13 @@ static struct {
 
 static void next(void);
 
-static void close_fds(struct closing *closing)
-{
-	for (size_t i = 0; i < closing->count; i++)
-		if (closing->fds[i] >= 0)
-			close(steal_fd(&closing->fds[i]));
-}
-
 /* On the thread. */
 static void close_taken(uv_work_t *work)
 {
 	struct closing *closing;
 
 	list_for_each (closing, &closer.taken, link)
-		close_fds(closing);
+		fd_close_all(closing->fds, closing->count);
 }
 
 static void end(struct closing *closing)

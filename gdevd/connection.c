@@ -132,9 +132,7 @@ static int receive_from(struct connection *connection, int socket)
 	if (!result)
 		result = connection->ops->message(
 			connection, (struct control_header *)buffer, fds, fd_count);
-	for (size_t i = 0; i < fd_count; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	fd_close_all(fds, fd_count);
 	/* These two mean "no more messages" and "the end" to the caller. */
 	return result == -EAGAIN || result == -EPIPE ? -EPROTO : result;
 }

@@ -41,20 +41,6 @@
 #define HOPELESS_DOUBLINGS                                                                         \
 	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
 
-static int on_message(struct connection *connection, const struct control_header *message, int *fds,
-	size_t fd_count);
-static void on_closed(struct connection *connection, int error);
-static bool brings(struct connection *connection, const struct control_header *begin,
-	struct porter_limits *limits);
-static bool waits(struct connection *connection, const struct control_header *begin);
-
-static const struct connection_ops worker_connection_ops = {
-	.message = on_message,
-	.closed = on_closed,
-	.brings = brings,
-	.waits = waits,
-};
-
 const char *worker_state_name(enum worker_state state)
 {
 	static const char *const names[] = {
@@ -76,9 +62,7 @@ static void maybe_free(struct worker *worker)
 	residency_finish_worker(worker);
 	memory_return(&worker->memory, worker->memory.used_bytes);
 	list_remove(&worker->lacking);
-	for (unsigned i = 0; i < WORKER_FDS; i++)
-		if (worker->fds[i] >= 0)
-			close(worker->fds[i]);
+	fd_close_all(worker->fds, WORKER_FDS);
 	if (worker->trace_fd >= 0)
 		closer_close(NULL, &worker->trace_fd, 1);
 	if (worker->page)
@@ -302,6 +286,13 @@ static bool waits(struct connection *connection, const struct control_header *be
 {
 	return worker_message_waits(connection->owner, begin);
 }
+
+static const struct connection_ops worker_connection_ops = {
+	.message = on_message,
+	.closed = on_closed,
+	.brings = brings,
+	.waits = waits,
+};
 
 /* ---- the start of a worker ---- */
 

@@ -486,9 +486,7 @@ static int receive_one(struct core *core)
 	error = control_check(&message, (size_t)length);
 	if (!error)
 		error = dispatch_message(core, &message.header, fds, fd_count);
-	for (size_t i = 0; i < fd_count; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	fd_close_all(fds, fd_count);
 	return error ? error : 1;
 }
 

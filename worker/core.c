@@ -148,9 +148,7 @@ static void release(struct core *core)
 	int fds[] = {core->segment_fd, core->staging_fd, core->page_fd, core->wake_fd,
 		core->client_fd, core->peer_fd};
 
-	for (size_t i = 0; i < array_length(fds); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	fd_close_all(fds, array_length(fds));
 	if (core->segment)
 		munmap(core->segment, sizeof *core->segment);
 	if (core->page)

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/peer.h"
@@ -690,9 +691,7 @@ void service_finish(struct core *core)
 {
 	int fds[] = {core->service.epoll_fd, core->service.kick_fd, core->service.timer_fd};
 
-	for (size_t i = 0; i < array_length(fds); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	fd_close_all(fds, array_length(fds));
 }
 
 int service_start(struct core *core)

@@ -54,9 +54,7 @@ struct freeing *freeing_begin(struct daemon *daemon, struct user *user, int *fds
 		return NULL;
 	freeing = calloc(1, sizeof *freeing + count * sizeof *fds);
 	if (!freeing) {
-		for (size_t i = 0; i < count; i++)
-			if (fds[i] >= 0)
-				fd_close_all(&fds[i], 1);
+		fd_close_all(fds, count);
 		return NULL;
 	}
 	freeing->daemon = daemon;

@@ -331,7 +331,7 @@ static int check_new(const struct session *session, const struct control_shm *me
 	return shm_check_limits(session, message->bytes, transient);
 }
 
-static void get(struct session *session, const struct control_shm *message)
+static void get_segment(struct session *session, const struct control_shm *message)
 {
 	struct control_shm request = *message;
 	struct shm_segment *segment = NULL;
@@ -465,7 +465,7 @@ void shm_attach(
 		shm_answer_attach(session, message, segment);
 }
 
-static void attach(struct session *session, const struct control_shm *message)
+static void attach_segment(struct session *session, const struct control_shm *message)
 {
 	bool writing = !(message->flags & SHM_RDONLY);
 	struct shm_segment *segment = find(session, message);
@@ -498,7 +498,7 @@ static void attach(struct session *session, const struct control_shm *message)
 }
 
 /* One attachment more of a transient segment, without the chunks. */
-static void hold(struct session *session, const struct control_shm *message)
+static void hold_segment(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
 	bool had = segment && shm_had_attached(session, segment, false);
@@ -518,7 +518,7 @@ static void hold(struct session *session, const struct control_shm *message)
 }
 
 /* Only who has it can hand it out, and only with all the rights that come with it. */
-static void publish(struct session *session, const struct control_shm *message)
+static void publish_segment(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
 	int error = 0;
@@ -536,7 +536,7 @@ static void publish(struct session *session, const struct control_shm *message)
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 
-static void detach(struct session *session, const struct control_shm *message)
+static void detach_segment(struct session *session, const struct control_shm *message)
 {
 	struct shm_attachment *attachment;
 
@@ -573,7 +573,7 @@ void shm_remove(struct shm_segment *segment)
 	shm_maybe_destroy(segment);
 }
 
-static void change(struct session *session, const struct control_shm *message)
+static void change_segment(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = find(session, message);
 
@@ -614,54 +614,37 @@ static void stat_segment(struct session *session, const struct control_shm *mess
 	shm_reply(session->worker, message, error ? NULL : segment, error, NULL, 0);
 }
 
+static void (*const handlers[])(struct session *session, const struct control_shm *message) = {
+	[SHM_COMMAND_GET] = get_segment,
+	[SHM_COMMAND_ATTACH] = attach_segment,
+	[SHM_COMMAND_DETACH] = detach_segment,
+	[SHM_COMMAND_HOLD] = hold_segment,
+	[SHM_COMMAND_PUBLISH] = publish_segment,
+	[SHM_COMMAND_LEAVE] = shm_ordered,
+	[SHM_COMMAND_WRITE] = shm_ordered,
+	[SHM_COMMAND_DROP] = shm_ordered,
+	[SHM_COMMAND_RESTORE] = shm_restore,
+	[SHM_COMMAND_MAP] = shm_map,
+	[SHM_COMMAND_MOVE] = shm_move,
+	[SHM_COMMAND_CARRY] = shm_carry_in,
+	[SHM_COMMAND_STAT] = stat_segment,
+	[SHM_COMMAND_SET] = change_segment,
+	[SHM_COMMAND_REMOVE] = change_segment,
+};
+
 int shm_message(
 	struct session *session, const struct control_shm *message, int *fds, size_t fd_count)
 {
-	switch (message->command) {
-	case SHM_COMMAND_GET:
-		get(session, message);
-		return 0;
-	case SHM_COMMAND_BACK:
+	uint32_t command = message->command;
+
+	if (command == SHM_COMMAND_BACK) {
 		shm_back(session->worker, session, message, fds, fd_count);
 		return 0;
-	case SHM_COMMAND_ATTACH:
-		attach(session, message);
-		return 0;
-	case SHM_COMMAND_DETACH:
-		detach(session, message);
-		return 0;
-	case SHM_COMMAND_HOLD:
-		hold(session, message);
-		return 0;
-	case SHM_COMMAND_PUBLISH:
-		publish(session, message);
-		return 0;
-	case SHM_COMMAND_LEAVE:
-	case SHM_COMMAND_WRITE:
-	case SHM_COMMAND_DROP:
-		shm_ordered(session, message);
-		return 0;
-	case SHM_COMMAND_RESTORE:
-		shm_restore(session, message);
-		return 0;
-	case SHM_COMMAND_MAP:
-		shm_map(session, message);
-		return 0;
-	case SHM_COMMAND_MOVE:
-		shm_move(session, message);
-		return 0;
-	case SHM_COMMAND_CARRY:
-		shm_carry_in(session, message);
-		return 0;
-	case SHM_COMMAND_STAT:
-		stat_segment(session, message);
-		return 0;
-	case SHM_COMMAND_SET:
-	case SHM_COMMAND_REMOVE:
-		change(session, message);
-		return 0;
 	}
-	return -EINVAL;
+	if (command >= array_length(handlers) || !handlers[command])
+		return -EINVAL;
+	handlers[command](session, message);
+	return 0;
 }
 
 static bool is_in(struct session *session, const struct shm_segment *segment)

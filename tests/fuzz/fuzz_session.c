@@ -295,9 +295,7 @@ static bool answer_one(struct gdevd *gdevd)
 	if (control_check(&message, (size_t)length))
 		abort();
 	answer(gdevd, &message.header, fds, fd_count);
-	for (size_t i = 0; i < fd_count; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	fd_close_all(fds, fd_count);
 	return true;
 }
 
