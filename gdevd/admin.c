@@ -34,9 +34,10 @@ static json_t *number_if(uint64_t value)
 	return value ? number(value) : json_null();
 }
 
+/* Nor does NULL or "" say anything. */
 static json_t *string_if(const char *text)
 {
-	return text ? json_string(text) : json_null();
+	return text && *text ? json_string(text) : json_null();
 }
 
 /* The limit of an account that nobody has limited yet is unknown. */
@@ -151,8 +152,7 @@ static json_t *describe_session(const struct session *session, uint64_t now)
 	json_object_set_new(
 		object, "changes_device", json_boolean(session->move.state != MOVE_NONE));
 	json_object_set_new(object, "device_changes", number(session->move.count));
-	json_object_set_new(
-		object, "stays_because", string_if(*session->move.why ? session->move.why : NULL));
+	json_object_set_new(object, "stays_because", string_if(session->move.why));
 	json_object_set_new(object, "streams_busy", number(worker->page->streams_busy));
 	json_object_set_new(object, "idle_ns", number(retire_idle_ns(worker)));
 	json_object_set_new(object, "context", json_string(retire_state(worker)));
@@ -219,8 +219,7 @@ static json_t *describe_device(const struct device *device)
 	json_object_set_new(object, "drained", json_boolean(device->drained));
 	json_object_set_new(
 		object, "node", device->node < 0 ? json_null() : number((uint64_t)device->node));
-	json_object_set_new(
-		object, "processors", string_if(*device->processors ? device->processors : NULL));
+	json_object_set_new(object, "processors", string_if(device->processors));
 	json_object_set_new(object, "multiprocessors",
 		number_if((uint64_t)max_of(device->properties[PROPERTY_MULTIPROCESSORS], 0)));
 	json_object_set_new(object, "sessions", number(device_count_sessions(device)));

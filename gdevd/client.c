@@ -376,30 +376,47 @@ static int on_describe(struct client *client, const struct control_header *messa
 	return 0;
 }
 
+static int on_client_message(struct client *client, const struct control_header *message)
+{
+	switch (message->type) {
+	case CONTROL_HELLO:
+		return on_hello(client, (const struct control_hello *)message);
+	case CONTROL_DESCRIBE:
+		return on_describe(client, message);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* On control.sock. */
+static int on_admin_message(struct client *client, const struct control_header *message)
+{
+	switch (message->type) {
+	case CONTROL_ADMIN:
+		if (message->length > sizeof *message + CONTROL_ADMIN_BYTES_MAX)
+			return -EMSGSIZE;
+		admin_request(client->daemon, client->connection, message);
+		return 0;
+	case CONTROL_TRACE:
+		return trace_request(client, (const struct control_trace *)message);
+	case CONTROL_GRAPH_PUBLISH:
+		return graph_publish(client, (const struct control_graph *)message);
+	case CONTROL_GRAPH_OPEN:
+		return graph_open(client, (const struct control_graph *)message);
+	case CONTROL_GRAPH_JOINED:
+		return graph_joined(client, message->status);
+	default:
+		return -EPROTO;
+	}
+}
+
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
 	size_t fd_count)
 {
 	struct client *client = connection->owner;
 
-	if (client->vgpu && message->type == CONTROL_HELLO)
-		return on_hello(client, (const struct control_hello *)message);
-	if (client->vgpu && message->type == CONTROL_DESCRIBE)
-		return on_describe(client, message);
-	if (!client->vgpu && message->type == CONTROL_ADMIN) {
-		if (message->length > sizeof *message + CONTROL_ADMIN_BYTES_MAX)
-			return -EMSGSIZE;
-		admin_request(client->daemon, connection, message);
-		return 0;
-	}
-	if (!client->vgpu && message->type == CONTROL_TRACE)
-		return trace_request(client, (const struct control_trace *)message);
-	if (!client->vgpu && message->type == CONTROL_GRAPH_PUBLISH)
-		return graph_publish(client, (const struct control_graph *)message);
-	if (!client->vgpu && message->type == CONTROL_GRAPH_OPEN)
-		return graph_open(client, (const struct control_graph *)message);
-	if (!client->vgpu && message->type == CONTROL_GRAPH_JOINED)
-		return graph_joined(client, message->status);
-	return -EPROTO;
+	return client->vgpu ? on_client_message(client, message)
+			    : on_admin_message(client, message);
 }
 
 static void on_closed(struct connection *connection, int error)

@@ -94,6 +94,20 @@ static int parse_time(const char *text, uint64_t *ns)
 	return parse_units(text, units, ns);
 }
 
+static const struct unit numbers[] = {{"", 1}, {NULL, 0}};
+static const struct unit percents[] = {{"", 1}, {"%", 1}, {NULL, 0}};
+
+static int parse_number(
+	const char *text, const struct unit *units, uint64_t least, uint64_t most, void *field)
+{
+	uint64_t value;
+
+	if (parse_units(text, units, &value) || value < least || value > most)
+		return -EINVAL;
+	*(uint64_t *)field = value;
+	return 0;
+}
+
 /* ---- kinds of values ---- */
 
 /* A comment begins with ';' behind a blank, as there would be when the text is saved. */
@@ -237,38 +251,20 @@ int config_value_retire(void *field, size_t size, const char *text, const char *
 
 int config_value_count(void *field, size_t size, const char *text, const char **wanted)
 {
-	static const struct unit units[] = {{"", 1}, {NULL, 0}};
-	uint64_t count;
-
 	*wanted = "a number from 0 to 65536";
-	if (parse_units(text, units, &count) || count > 65536)
-		return -EINVAL;
-	*(uint64_t *)field = count;
-	return 0;
+	return parse_number(text, numbers, 0, 65536, field);
 }
 
 int config_value_reserve(void *field, size_t size, const char *text, const char **wanted)
 {
-	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
-	uint64_t percent;
-
 	*wanted = "a percentage from 0 to 50";
-	if (parse_units(text, units, &percent) || percent > 50)
-		return -EINVAL;
-	*(uint64_t *)field = percent;
-	return 0;
+	return parse_number(text, percents, 0, 50, field);
 }
 
 int config_value_ms(void *field, size_t size, const char *text, const char **wanted)
 {
-	static const struct unit units[] = {{"", 1}, {NULL, 0}};
-	uint64_t ms;
-
 	*wanted = "a number of milliseconds, or 0 for no limit";
-	if (parse_units(text, units, &ms) || ms > UINT32_MAX)
-		return -EINVAL;
-	*(uint64_t *)field = ms;
-	return 0;
+	return parse_number(text, numbers, 0, UINT32_MAX, field);
 }
 
 int config_value_inline(void *field, size_t size, const char *text, const char **wanted)
@@ -386,17 +382,10 @@ int config_value_mode(void *field, size_t size, const char *text, const char **w
 
 int config_value_percent(void *field, size_t size, const char *text, const char **wanted)
 {
-	static const struct unit units[] = {{"", 1}, {"%", 1}, {NULL, 0}};
-	uint64_t percent;
-
 	*wanted = "a share from 1 to 100 percent, or auto";
-	if (!strcmp(text, "auto")) {
-		*(uint64_t *)field = 0;
-		return 0;
-	}
-	if (parse_units(text, units, &percent) || percent < 1 || percent > 100)
-		return -EINVAL;
-	*(uint64_t *)field = percent;
+	if (strcmp(text, "auto"))
+		return parse_number(text, percents, 1, 100, field);
+	*(uint64_t *)field = 0;
 	return 0;
 }
 

@@ -18,8 +18,8 @@
 /* How long nobody sleeps after a holder was told to leave that cannot hand over by itself, where there are processors
  * enough for that and a device that would stand still: waking two processes takes up to 100 us. */
 #define EAGER_NS (3 * NS_PER_MS)
-#define EXPECT_NS                                                                                  \
-	(50 * NS_PER_MS) /* … nor while a session that outranks the holder may come back, as its worker */
+/* … nor while a session that outranks the holder may come back, for which that one's worker looks as long. */
+#define EXPECT_NS (50 * NS_PER_MS)
 #define QUANTUM_UNKNOWN_NS (2 * NS_PER_MS) /* as long as nobody has said what the device is */
 #define MAY_COME_NS NS_PER_S    /* a session that has been away for longer is not reckoned with */
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
@@ -601,12 +601,12 @@ static bool shares_hold(struct session *session, unsigned resource, uint64_t now
 static void go_on(struct session *session)
 {
 	const struct sched *sched = &session->device->sched[RESOURCE_COMPUTE];
-	const struct session *holder;
+	struct session *holder;
 
 	if (!turns_was_preferred(session) || !sched->holder || sched->revoked == REVOKE_NOW)
 		return;
 	holder = session_of(sched->holder, RESOURCE_COMPUTE);
-	send_grant(session_of(sched->holder, RESOURCE_COMPUTE), RESOURCE_COMPUTE, CONTROL_REVOKE,
+	send_grant(holder, RESOURCE_COMPUTE, CONTROL_REVOKE,
 		sched->revoked == REVOKE_NONE ? grants_unwaited_word(holder, RESOURCE_COMPUTE)
 					      : sched->revoked,
 		0);

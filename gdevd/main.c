@@ -255,23 +255,19 @@ static int load_config(struct config *config, const char *path, const struct opt
 	return result;
 }
 
+static int copy_path(char to[PATHS_MAX], const char *from)
+{
+	return snprintf(to, PATHS_MAX, "%s", from) < PATHS_MAX ? 0 : -ENAMETOOLONG;
+}
+
 static int find_directories(struct daemon *daemon, const struct options *options)
 {
-	int error = 0;
+	int error = options->runtime_dir ? copy_path(daemon->runtime_dir, options->runtime_dir)
+					 : paths_runtime_dir(daemon->runtime_dir);
 
-	if (options->runtime_dir)
-		error = snprintf(daemon->runtime_dir, PATHS_MAX, "%s", options->runtime_dir) <
-					PATHS_MAX
-				? 0
-				: -ENAMETOOLONG;
-	else
-		error = paths_runtime_dir(daemon->runtime_dir);
-	if (!error && options->state_dir)
-		error = snprintf(daemon->state_dir, PATHS_MAX, "%s", options->state_dir) < PATHS_MAX
-				? 0
-				: -ENAMETOOLONG;
-	else if (!error)
-		error = paths_state_dir(daemon->state_dir);
+	if (!error)
+		error = options->state_dir ? copy_path(daemon->state_dir, options->state_dir)
+					   : paths_state_dir(daemon->state_dir);
 	/* The workers are told this path, and do not share our working directory for ever. */
 	if (!error && daemon->runtime_dir[0] != '/')
 		error = -EINVAL;

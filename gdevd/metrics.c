@@ -142,6 +142,14 @@ static const struct {
 		row_lost, ONLY_DEVICE},
 };
 
+/* What begins a family: gdev_KIND_NAME. */
+static void print_head(
+	FILE *file, const char *kind, const char *name, const char *type, const char *help)
+{
+	fprintf(file, "# HELP gdev_%s_%s %s\n# TYPE gdev_%s_%s %s\n", kind, name, help, kind, name,
+		type);
+}
+
 static void print_family(FILE *file, const struct rows *rows, size_t family)
 {
 	const char *name = families[family].name;
@@ -149,8 +157,7 @@ static void print_family(FILE *file, const struct rows *rows, size_t family)
 
 	if (families[family].whose == (device ? NOT_DEVICE : ONLY_DEVICE) || !rows->count)
 		return;
-	fprintf(file, "# HELP gdev_%s_%s %s\n# TYPE gdev_%s_%s %s\n", rows->kind, name,
-		families[family].help, rows->kind, name, families[family].type);
+	print_head(file, rows->kind, name, families[family].type, families[family].help);
 	for (size_t i = 0; i < rows->count; i++)
 		for (unsigned r = 0; r < RESOURCES; r++)
 			fprintf(file, "gdev_%s_%s{%s,resource=\"%s\"} %.15g\n", rows->kind, name,
@@ -163,8 +170,7 @@ static void print_bytes(
 {
 	if (!rows->count)
 		return;
-	fprintf(file, "# HELP gdev_%s_%s %s\n# TYPE gdev_%s_%s gauge\n", rows->kind, name, help,
-		rows->kind, name);
+	print_head(file, rows->kind, name, "gauge", help);
 	for (size_t i = 0; i < rows->count; i++) {
 		uint64_t bytes = *(const uint64_t *)((const char *)&rows->rows[i] + offset);
 		if (bytes != UINT64_MAX) /* no limit that anybody knows */
@@ -301,8 +307,7 @@ static void print_states(FILE *file, const struct daemon *daemon)
 	const struct device *device;
 
 	for (size_t i = 0; i < array_length(states); i++) {
-		fprintf(file, "# HELP gdev_device_%s %s\n# TYPE gdev_device_%s %s\n",
-			states[i].name, states[i].help, states[i].name, states[i].type);
+		print_head(file, "device", states[i].name, states[i].type, states[i].help);
 		list_for_each (device, &daemon->devices, link)
 			fprintf(file, "gdev_device_%s{device=\"%s\"} %.15g\n", states[i].name,
 				device->served->name, states[i].value(device));
@@ -332,40 +337,53 @@ static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
 		if ((row = add_row(&rows)))
 			fill_vgpu(vgpu, row, now_ns);
 	print_rows(file, &rows);
-	fputs("# HELP gdev_vgpu_sessions Sessions.\n# TYPE gdev_vgpu_sessions gauge\n", file);
+	print_head(file, "vgpu", "sessions", "gauge", "Sessions.");
 	list_for_each (vgpu, &daemon->vgpus, link)
 		fprintf(file, "gdev_vgpu_sessions{device=\"%s\",vgpu=\"%s\"} %u\n",
 			vgpu->device->served->name, vgpu->config->name, vgpu->sessions);
 }
 
+static double context_held(const struct worker *worker)
+{
+	return !retire_is_retired(worker);
+}
+
+static double context_retirements(const struct worker *worker)
+{
+	return (double)worker->page->retirements;
+}
+
+static double context_reopening(const struct worker *worker)
+{
+	return seconds(worker->page->reopening_ns);
+}
+
 static void print_contexts(FILE *file, struct daemon *daemon)
 {
-	static const char *const heads[] = {
-		"# HELP gdev_session_context_held 1: the session's context is on the device; 0: it was given "
-		"back.\n# TYPE gdev_session_context_held gauge\n",
-		"# HELP gdev_session_retirements_total How often its context was given back.\n"
-		"# TYPE gdev_session_retirements_total counter\n",
-		"# HELP gdev_session_reopening_seconds_total How long commands waited for a context.\n"
-		"# TYPE gdev_session_reopening_seconds_total counter\n",
+	static const struct {
+		const char *name, *type, *help;
+		double (*value)(const struct worker *worker);
+	} contexts[] = {
+		{"context_held", "gauge",
+			"1: the session's context is on the device; 0: it was given back.",
+			context_held},
+		{"retirements_total", "counter", "How often its context was given back.",
+			context_retirements},
+		{"reopening_seconds_total", "counter", "How long commands waited for a context.",
+			context_reopening},
 	};
-	static const char *const names[] = {
-		"context_held", "retirements_total", "reopening_seconds_total"};
 	const struct session *session;
 
-	for (size_t i = 0; i < array_length(names) && daemon->session_count; i++) {
-		fputs(heads[i], file);
-		list_for_each (session, &daemon->sessions, link) {
-			const struct worker *worker = session->worker;
-			const double values[] = {retire_is_retired(worker) ? 0 : 1,
-				(double)worker->page->retirements,
-				seconds(worker->page->reopening_ns)};
-			if (worker->state == WORKER_SERVING)
+	for (size_t i = 0; i < array_length(contexts) && daemon->session_count; i++) {
+		print_head(file, "session", contexts[i].name, contexts[i].type, contexts[i].help);
+		list_for_each (session, &daemon->sessions, link)
+			if (session->worker->state == WORKER_SERVING)
 				fprintf(file,
 					"gdev_session_%s{device=\"%s\",vgpu=\"%s\",session=\"%llu\"} %.9g\n",
-					names[i], session->device->served->name,
+					contexts[i].name, session->device->served->name,
 					session->vgpu->config->name,
-					(unsigned long long)session->id, values[i]);
-		}
+					(unsigned long long)session->id,
+					contexts[i].value(session->worker));
 	}
 }
 

@@ -242,8 +242,7 @@ void porters_close(struct user *user, int socket)
 		close(socket);
 		return;
 	}
-	keep(user, socket);
-	start_porters(user);
+	porters_let_go(user, socket);
 }
 
 void porters_let_go(struct user *user, int socket)
@@ -274,8 +273,7 @@ int porters_outlive(struct user *user, int socket)
 	copy = fcntl(socket, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return -errno;
-	keep(user, copy);
-	start_porters(user);
+	porters_let_go(user, copy);
 	return 0;
 }
 

@@ -275,6 +275,11 @@ static void answer_request(
 		message.swap_bytes[SWAP_FILE] != 0);
 }
 
+static void refuse_request(struct worker *worker, uint32_t serial, int status)
+{
+	answer_request(worker, serial, status, (struct control_charged){0});
+}
+
 static void answer_swap(
 	struct worker *worker, uint32_t serial, int status, enum swap_pool pool, uint64_t bytes)
 {
@@ -513,8 +518,7 @@ static void serve_waiting(struct device *device)
 			continue;
 		}
 		list_remove(&residency->link);
-		answer_request(
-			worker, residency->wanted_serial, -ENOMEM, (struct control_charged){0});
+		refuse_request(worker, residency->wanted_serial, -ENOMEM);
 	}
 }
 
@@ -571,7 +575,7 @@ void residency_want(
 		return;
 	}
 	if (purpose == ROOM_FOR_CONTEXT && bytes > memory_total(&worker->memory)) {
-		answer_request(worker, serial, -ENOMEM, (struct control_charged){0});
+		refuse_request(worker, serial, -ENOMEM);
 		return;
 	}
 	residency->wanted_bytes = bytes;
@@ -602,8 +606,7 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 	if (message->swap_bytes)
 		promise_swap(worker, message->swap_bytes, message->header.serial);
 	else if (message->device_bytes > memory_total(&worker->memory)) /* whoever leaves */
-		answer_request(
-			worker, message->header.serial, -ENOMEM, (struct control_charged){0});
+		refuse_request(worker, message->header.serial, -ENOMEM);
 	else
 		residency_want(worker, message->device_bytes, (enum room_purpose)message->purpose,
 			message->header.serial);

@@ -185,11 +185,6 @@ static double time_back(struct sched_queue *queue, struct sched_node *node, cons
 	return mean->time - lag_ns / weight * whole / mean->weight;
 }
 
-static int rank(const struct sched_node *node)
-{
-	return node->priority - node->nice;
-}
-
 static bool behind_all(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
 {
 	struct sched_node *other;
@@ -225,7 +220,7 @@ static void fair_arrive(struct sched_queue *queue, struct sched_node *node, uint
 	mean = mean_time(queue, NULL, now_ns);
 	own->fresh = pause_ns >= queue->quantum_ns / 2 && own->time <= mean.time;
 	own->owed = pause_ns && (mean.time - own->time) * node->weight >= (double)queue->quantum_ns;
-	own->urgent = queue->holder && rank(node) > rank(queue->holder) &&
+	own->urgent = queue->holder && sched_rank(node) > sched_rank(queue->holder) &&
 		      behind_all(queue, node, now_ns);
 }
 
@@ -317,8 +312,9 @@ static struct sched_node *first_to_go(struct sched_queue *queue)
 	list_for_each (node, &queue->waiting, wait) {
 		if (!within_part(queue, node, least))
 			continue;
-		if (!best || rank(node) > rank(best) ||
-			(rank(node) == rank(best) && fair(node)->time < fair(best)->time))
+		if (!best || sched_rank(node) > sched_rank(best) ||
+			(sched_rank(node) == sched_rank(best) &&
+				fair(node)->time < fair(best)->time))
 			best = node;
 	}
 	return best;
@@ -378,7 +374,7 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 		 * do. */
 		bool came = node->waiting_since_ns >= queue->chosen_ns;
 
-		if (came && fair(node)->urgent && rank(node) > rank(holder))
+		if (came && fair(node)->urgent && sched_rank(node) > sched_rank(holder))
 			return now_ns;
 		fresh |= came && fair(node)->fresh;
 		owed |= came && fair(node)->owed;

@@ -23,11 +23,6 @@ static struct priority_queue *own(struct sched_queue *queue)
 	return (struct priority_queue *)queue->private;
 }
 
-static int rank(const struct sched_node *node)
-{
-	return node->priority - node->nice;
-}
-
 /* When it is next whatever its priority. */
 static uint64_t starves_ns(struct sched_queue *queue, const struct sched_node *node)
 {
@@ -43,7 +38,7 @@ static struct sched_node *highest(const struct sched_queue *queue)
 	struct sched_node *node, *best = sched_first(queue);
 
 	list_for_each (node, &queue->waiting, wait)
-		if (rank(node) > rank(best))
+		if (sched_rank(node) > sched_rank(best))
 			best = node;
 	return best;
 }
@@ -53,7 +48,8 @@ static struct sched_node *priority_next(struct sched_queue *queue, uint64_t now_
 {
 	struct sched_node *node = sched_first(queue), *best = highest(queue);
 
-	return rank(node) < rank(best) && starves_ns(queue, node) <= now_ns ? NULL : best;
+	return sched_rank(node) < sched_rank(best) && starves_ns(queue, node) <= now_ns ? NULL
+											: best;
 }
 
 static struct sched_node *priority_pick(
@@ -61,7 +57,8 @@ static struct sched_node *priority_pick(
 {
 	struct sched_node *node = sched_first(queue), *best = highest(queue);
 
-	own(queue)->rescued = rank(node) < rank(best) && starves_ns(queue, node) <= now_ns;
+	own(queue)->rescued =
+		sched_rank(node) < sched_rank(best) && starves_ns(queue, node) <= now_ns;
 	if (!own(queue)->rescued)
 		return best;
 	own(queue)->rescued_ns = now_ns;
@@ -76,9 +73,10 @@ static uint64_t priority_until(struct sched_queue *queue, uint64_t now_ns)
 	list_for_each (node, &queue->waiting, wait) {
 		uint64_t its_ns = quantum_ends_ns;
 
-		if (rank(node) > rank(queue->holder) && !own(queue)->rescued)
+		if (sched_rank(node) > sched_rank(queue->holder) && !own(queue)->rescued)
 			its_ns = now_ns;
-		else if (rank(node) < rank(queue->holder) && starves_ns(queue, node) > its_ns)
+		else if (sched_rank(node) < sched_rank(queue->holder) &&
+			 starves_ns(queue, node) > its_ns)
 			its_ns = starves_ns(queue, node);
 		if (its_ns < until_ns)
 			until_ns = its_ns;

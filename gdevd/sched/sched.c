@@ -186,20 +186,13 @@ static uint64_t members_until(struct sched *sched, uint64_t now_ns)
 static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_group *group = turn_of(sched);
-	uint64_t groups_ns = queue_until(&sched->groups, now_ns);
-	uint64_t members_ns = members_until(sched, now_ns);
-	uint64_t until_ns = groups_ns < members_ns ? groups_ns : members_ns;
-	uint64_t allowed_ns = sched->granted_ns + (uint64_t)group->allowance_ns;
+	uint64_t until_ns =
+		min_of(queue_until(&sched->groups, now_ns), members_until(sched, now_ns));
 	uint64_t since_ns = sched->revoked == REVOKE_NONE ? now_ns : sched->revoked_ns;
-	uint64_t kept_until_ns = sched->kept_until_ns;
 
-	if (kept_until_ns > since_ns + SCHED_KEPT_NS)
-		kept_until_ns = since_ns + SCHED_KEPT_NS;
-	if (group->strict && allowed_ns < until_ns)
-		until_ns = allowed_ns;
-	if (until_ns < kept_until_ns)
-		until_ns = kept_until_ns;
-	return until_ns;
+	if (group->strict)
+		until_ns = min_of(until_ns, sched->granted_ns + (uint64_t)group->allowance_ns);
+	return max_of(until_ns, min_of(sched->kept_until_ns, since_ns + SCHED_KEPT_NS));
 }
 
 /* Prepares, of each group that waits, the entity that has waited for longest: a policy says only when it must which

@@ -245,6 +245,12 @@ unsigned sched_weight(int nice);
 
 /* ---- for policies ---- */
 
+/* Of two nodes, the one of higher rank goes first. */
+static inline int sched_rank(const struct sched_node *node)
+{
+	return node->priority - node->nice;
+}
+
 /* The node's part of the resource, 0 to 1. */
 double sched_fraction(const struct sched_queue *queue, const struct sched_node *node);
 /* How long, of the present hold, another node has waited. */

@@ -121,11 +121,9 @@ int residency_move_on(struct core *core, struct device_queue *queue, struct piec
 	return 0;
 }
 
-bool residency_moves_wait(const struct residency *residency, uint32_t which)
+bool residency_moves_wait(struct residency *residency, uint32_t which)
 {
-	return which != RESOURCE_COMPUTE &&
-	       !list_empty(which == RESOURCE_COPY_TO_DEVICE ? &residency->moves_in
-							    : &residency->moves_out);
+	return which != RESOURCE_COMPUTE && !list_empty(moves(residency, which));
 }
 
 /* The window bounds what a session has on an engine that others wait for. */
@@ -338,6 +336,20 @@ void residency_release(struct core *core, struct range *range)
 	residency_wake(core);
 }
 
+/* The first piece of the object in which [address, address + span) lies, and the end of those that it touches; NULL: it lies
+ * in none. */
+static struct piece *find_pieces(
+	struct core *core, uint64_t address, uint64_t span, struct piece **end)
+{
+	struct range *range = span ? memory_find(core, address, span) : NULL;
+
+	*end = NULL;
+	if (!range || range->kind != RANGE_DEVICE)
+		return NULL;
+	*end = memory_piece(range, address + span - 1) + 1;
+	return memory_piece(range, address);
+}
+
 void residency_note(struct core *core, struct command *command)
 {
 	struct residency *residency = &core->residency;
@@ -357,15 +369,11 @@ void residency_note(struct core *core, struct command *command)
 		device_copy_spans(&command->device.copy, &spans[0], &spans[1]);
 	}
 	for (int i = 0; i < 2; i++) {
-		struct range *range = spans[i] ? memory_find(core, addresses[i], spans[i]) : NULL;
-		struct piece *piece;
-		if (!range || range->kind != RANGE_DEVICE)
+		struct piece *end, *piece = find_pieces(core, addresses[i], spans[i], &end);
+		if (!piece)
 			continue;
-		range->copied_at = ++residency->copies;
-		for (piece = memory_piece(range, addresses[i]);
-			!i && piece < range->pieces + range->piece_count &&
-			range->address + piece->offset < addresses[i] + spans[i];
-			piece++)
+		piece->range->copied_at = ++residency->copies;
+		for (; !i && piece < end; piece++)
 			piece->written = true;
 	}
 }
@@ -441,33 +449,22 @@ static bool is_there(struct core *core, struct piece *piece)
 	       evict_rescue(core, piece);
 }
 
-/* The pieces of [address, address + span), which lies in one range; NULL: all are there, or the range has
- * none. */
-static struct piece *first_absent(struct core *core, uint64_t address, uint64_t span)
+/* Whether all of [address, address + span) that is an object's is there. */
+static bool are_there(struct core *core, uint64_t address, uint64_t span)
 {
-	struct range *range = span ? memory_find(core, address, span) : NULL;
-	struct piece *piece, *end;
+	struct piece *end, *piece = find_pieces(core, address, span, &end);
 
-	if (!range || range->kind != RANGE_DEVICE)
-		return NULL;
-	end = range->pieces + range->piece_count;
-	for (piece = memory_piece(range, address);
-		piece < end && range->address + piece->offset < address + span; piece++)
+	for (; piece < end; piece++)
 		if (!is_there(core, piece))
-			return piece;
-	return NULL;
+			return false;
+	return true;
 }
 
 static void want_span(struct core *core, uint64_t address, uint64_t span)
 {
-	struct range *range = span ? memory_find(core, address, span) : NULL;
-	struct piece *piece;
+	struct piece *end, *piece = find_pieces(core, address, span, &end);
 
-	if (!range || range->kind != RANGE_DEVICE)
-		return;
-	for (piece = memory_piece(range, address); piece < range->pieces + range->piece_count &&
-						   range->address + piece->offset < address + span;
-		piece++)
+	for (; piece < end; piece++)
 		residency_want(core, piece);
 }
 
@@ -479,7 +476,7 @@ static bool copy_admitted(struct core *core, struct stream *stream, struct comma
 	uint64_t to, from;
 
 	device_copy_spans(copy, &to, &from);
-	if (!first_absent(core, copy->destination, to) && !first_absent(core, copy->source, from))
+	if (are_there(core, copy->destination, to) && are_there(core, copy->source, from))
 		return true;
 	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
 		return stream_wait_in(blocked, stream);

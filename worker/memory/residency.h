@@ -160,7 +160,7 @@ bool residency_busy(const struct residency *residency);
 /* A grant has come or changed, or a move is done: submits those that wait, as far as they may go. */
 void residency_submit_moves(struct core *core, uint32_t which);
 /* Whether moves wait for that grant. */
-bool residency_moves_wait(const struct residency *residency, uint32_t which);
+bool residency_moves_wait(struct residency *residency, uint32_t which);
 /* The command is done, after so much device time. True: the time is not this session's. */
 bool residency_copied(struct core *core, const struct command *command, uint64_t used_ns);
 

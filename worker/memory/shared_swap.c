@@ -717,22 +717,16 @@ static struct shared *away_at(struct core *core, uint64_t address)
 static size_t find_away(
 	struct core *core, const struct device_command *command, struct shared *found[2])
 {
-	struct shared *shared;
 	size_t count = 0;
 
 	if (command->kind == DEVICE_FILL) {
-		shared = away_at(core, command->fill.destination);
-		if (shared)
-			found[count++] = shared;
-		return count;
+		found[0] = away_at(core, command->fill.destination);
+		return found[0] != NULL;
 	}
-	shared = away_at(core, command->copy.destination);
-	if (shared)
-		found[count++] = shared;
-	shared = away_at(core, command->copy.source);
-	if (shared)
-		found[count++] = shared;
-	return count;
+	found[count] = away_at(core, command->copy.destination);
+	count += found[count] != NULL;
+	found[count] = away_at(core, command->copy.source);
+	return count + (found[count] != NULL);
 }
 
 bool shared_is_away(struct core *core, const struct device_command *command)
