@@ -159,7 +159,8 @@ json_t *command_device_set(struct daemon *daemon, const json_t *request, int *st
 	return answer_change(result, text, status);
 }
 
-static json_t *drain(struct daemon *daemon, const json_t *request, enum drain how, int *status)
+static json_t *drain_device(
+	struct daemon *daemon, const json_t *request, enum drain how, int *status)
 {
 	const char *name = json_string_value(json_object_get(request, "device"));
 	struct device *device = device_find(daemon, name ? name : "");
@@ -196,12 +197,12 @@ json_t *command_device_drain(struct daemon *daemon, const json_t *request, int *
 {
 	bool move = json_is_true(json_object_get(request, "move"));
 
-	return drain(daemon, request, move ? DRAIN_AND_MOVE : DRAIN, status);
+	return drain_device(daemon, request, move ? DRAIN_AND_MOVE : DRAIN, status);
 }
 
 json_t *command_device_undrain(struct daemon *daemon, const json_t *request, int *status)
 {
-	return drain(daemon, request, DRAIN_NOT, status);
+	return drain_device(daemon, request, DRAIN_NOT, status);
 }
 
 /* ---- sessions ---- */

@@ -8,7 +8,7 @@
 
 #define GRAPHS_A_PAGE 256
 
-static json_t *describe(const struct daemon *daemon, const struct graph *graph)
+static json_t *describe_graph(const struct daemon *daemon, const struct graph *graph)
 {
 	const struct session *session = graph_session(daemon, graph);
 	json_t *object = json_object();
@@ -38,7 +38,7 @@ json_t *command_graph_list(struct daemon *daemon, const json_t *request, int *st
 
 	list_for_each (graph, &daemon->graphs, link)
 		if (index++ >= after && json_array_size(graphs) < GRAPHS_A_PAGE)
-			json_array_append_new(graphs, describe(daemon, graph));
+			json_array_append_new(graphs, describe_graph(daemon, graph));
 	return json_pack("{s:o,s:b}", "graphs", graphs, "more",
 		index > after + (json_int_t)json_array_size(graphs));
 }

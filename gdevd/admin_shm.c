@@ -45,7 +45,7 @@ static json_t *list_pids(const struct shm_segment *segment)
 	return pids;
 }
 
-static json_t *describe(const struct shm_segment *segment)
+static json_t *describe_segment(const struct shm_segment *segment)
 {
 	const struct vgpu *vgpu = segment->vgpu;
 	const char *place = place_name(segment);
@@ -108,7 +108,7 @@ json_t *command_shm_list(struct daemon *daemon, const json_t *request, int *stat
 	json_t *segments = json_array();
 
 	for (size_t i = 0; i < count && i < SEGMENTS_A_PAGE; i++)
-		json_array_append_new(segments, describe(found[i]));
+		json_array_append_new(segments, describe_segment(found[i]));
 	return json_pack("{s:o,s:b}", "segments", segments, "more", count > SEGMENTS_A_PAGE);
 }
 
@@ -141,7 +141,7 @@ json_t *admin_list_shares(const struct daemon *daemon)
 /* ---- shm-remove ---- */
 
 /* Those of a virtual GPU ("": of all) with that id, or, if it is 0, with that key: how many, and the last of them. */
-static unsigned find(struct daemon *daemon, const char *name, uint32_t id, int32_t key,
+static unsigned find_segments(struct daemon *daemon, const char *name, uint32_t id, int32_t key,
 	struct shm_segment **found)
 {
 	struct shm_segment *segment;
@@ -173,7 +173,8 @@ json_t *command_shm_remove(struct daemon *daemon, const json_t *request, int *st
 	unsigned count = 0;
 
 	if ((id ? id == (uint32_t)id : key == (int32_t)key && key != IPC_PRIVATE))
-		count = find(daemon, name ? name : "", (uint32_t)id, (int32_t)key, &segment);
+		count = find_segments(
+			daemon, name ? name : "", (uint32_t)id, (int32_t)key, &segment);
 	if (!count) {
 		*status = -ENOENT;
 		return admin_error("there is no such segment; 'gdev shm list' shows them");

@@ -114,7 +114,7 @@ static void pay_no_more(struct cache_request *request)
 	request->payer = NULL;
 }
 
-static void destroy(struct cache_request *request)
+static void destroy_request(struct cache_request *request)
 {
 	list_remove(&request->link);
 	list_remove(&request->queued);
@@ -132,7 +132,7 @@ void cache_stop(struct cache *cache)
 	list_for_each (user, &cache->users, link)
 		list_for_each_safe (request, after, &user->requests, queued)
 			if (!user->busy || request->queued.prev != &user->requests)
-				destroy(request);
+				destroy_request(request);
 			else
 				pay_no_more(request);
 }
@@ -258,7 +258,7 @@ static int open_user(struct cache_user *user)
 	return 0;
 }
 
-static int get(const struct cache_user *user, struct cache_request *request)
+static int open_cached(const struct cache_user *user, struct cache_request *request)
 {
 	char name[NAME_MAX_BYTES];
 	struct stat status;
@@ -274,7 +274,7 @@ static int get(const struct cache_user *user, struct cache_request *request)
 	return 0;
 }
 
-static int copy(int from, int to, uint64_t bytes)
+static int copy_bytes(int from, int to, uint64_t bytes)
 {
 	off_t offset = 0;
 
@@ -287,7 +287,7 @@ static int copy(int from, int to, uint64_t bytes)
 }
 
 /* Readers see the file that was there, or this one whole. */
-static int store(struct cache_user *user, const struct cache_request *request)
+static int store_code(struct cache_user *user, const struct cache_request *request)
 {
 	char name[NAME_MAX_BYTES], temporary[32];
 	uint64_t replaced = 0;
@@ -302,7 +302,7 @@ static int store(struct cache_user *user, const struct cache_request *request)
 		user->dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	error = copy(request->fd, fd, request->bytes);
+	error = copy_bytes(request->fd, fd, request->bytes);
 	if (!fstatat(user->dir, name, &status, AT_SYMLINK_NOFOLLOW) && S_ISREG(status.st_mode))
 		replaced = disk_bytes(&status);
 	if (!error && (fstat(fd, &status) || renameat(user->dir, temporary, user->dir, name)))
@@ -321,9 +321,9 @@ static void do_work(uv_work_t *work)
 
 	request->status = open_user(user);
 	if (!request->status && request->what == CACHE_READ)
-		request->status = get(user, request);
+		request->status = open_cached(user, request);
 	if (!request->status && request->what == CACHE_STORE)
-		request->status = store(user, request);
+		request->status = store_code(user, request);
 	/* Freeing the memory takes a while, too. */
 	if (request->what != CACHE_READ)
 		close(steal_fd(&request->fd));
@@ -331,7 +331,7 @@ static void do_work(uv_work_t *work)
 
 /* ---- on the loop ---- */
 
-static void worked(uv_work_t *work, int status);
+static void on_worked(uv_work_t *work, int status);
 
 /* Whoever waits longest of those who have nothing at work. Others use the threads too. */
 static void begin_next(struct cache *cache)
@@ -348,11 +348,11 @@ static void begin_next(struct cache *cache)
 			continue;
 		user->busy = true;
 		cache->busy++;
-		uv_queue_work(cache->loop, &request->work, do_work, worked);
+		uv_queue_work(cache->loop, &request->work, do_work, on_worked);
 	}
 }
 
-static void worked(uv_work_t *work, int status)
+static void on_worked(uv_work_t *work, int status)
 {
 	struct cache_request *request = container_of(work, struct cache_request, work);
 	struct cache_user *user = request->user;
@@ -366,7 +366,7 @@ static void worked(uv_work_t *work, int status)
 	begin_next(cache);
 	if (request->done)
 		request->done(request);
-	destroy(request);
+	destroy_request(request);
 }
 
 static struct cache_user *find_user(struct cache *cache, uid_t uid)
@@ -385,7 +385,7 @@ static struct cache_user *find_user(struct cache *cache, uid_t uid)
 	return user;
 }
 
-static int create(struct user *payer, const uint8_t key[CODE_KEY_BYTES], uint64_t bytes,
+static int create_request(struct user *payer, const uint8_t key[CODE_KEY_BYTES], uint64_t bytes,
 	struct cache_request **result)
 {
 	struct cache_request *request = calloc(1, sizeof *request);
@@ -408,7 +408,7 @@ static int create(struct user *payer, const uint8_t key[CODE_KEY_BYTES], uint64_
 
 int cache_get(struct user *payer, const uint8_t key[CODE_KEY_BYTES], struct cache_request **request)
 {
-	return create(payer, key, 0, request);
+	return create_request(payer, key, 0, request);
 }
 
 int cache_put(struct cache *cache, struct user *payer, const uint8_t key[CODE_KEY_BYTES],
@@ -419,14 +419,14 @@ int cache_put(struct cache *cache, struct user *payer, const uint8_t key[CODE_KE
 
 	if (bytes == 0 || bytes > cache->limit_bytes / 2)
 		return -EDQUOT;
-	error = create(payer, key, bytes, &request);
+	error = create_request(payer, key, bytes, &request);
 	if (error)
 		return error;
 	request->what = CACHE_STORE;
 	request->fd = fd_shared_memory("gdev-code", bytes);
 	if (request->fd < 0) {
 		error = request->fd;
-		destroy(request);
+		destroy_request(request);
 		return error;
 	}
 	*result = request;
@@ -445,7 +445,7 @@ void cache_submit(struct cache *cache, uid_t uid, struct cache_request *request,
 		request->status = -ENOMEM;
 		if (done)
 			done(request);
-		destroy(request);
+		destroy_request(request);
 		return;
 	}
 	list_append(&user->requests, &request->queued);

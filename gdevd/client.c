@@ -226,7 +226,7 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
 }
 
-static void describe(struct client *client)
+static void describe_device(struct client *client)
 {
 	const struct device *device = client->vgpu->device;
 	struct control_description message = {
@@ -252,7 +252,7 @@ void clients_describe(struct device *device)
 
 	list_for_each_safe (client, after, &device->daemon->waiting, waiting)
 		if (client->describing && client->vgpu->device == device)
-			describe(client);
+			describe_device(client);
 }
 
 /* No session can begin on its device: then the client is told. */
@@ -283,7 +283,7 @@ void client_wait(struct client *client)
 	if (refuse_closed(client))
 		return;
 	if (client->describing && device->known) { /* it was moved to that one */
-		describe(client);
+		describe_device(client);
 		return;
 	}
 	worker = workers_take_warm(device);
@@ -368,7 +368,7 @@ static int on_describe(struct client *client, const struct control_header *messa
 	if (refuse_closed(client))
 		return 0;
 	if (client->vgpu->device->known) {
-		describe(client);
+		describe_device(client);
 		return 0;
 	}
 	client->describing = true;

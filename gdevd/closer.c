@@ -22,7 +22,7 @@ static struct {
 /* Of nobody's in one turn, of a user's it is one: each session that ends leaves one to nobody, and none keeps count. */
 #define NOBODYS_MAX 64
 
-static void next(void);
+static void begin_next(void);
 
 /* On the thread. */
 static void close_taken(uv_work_t *work)
@@ -33,7 +33,7 @@ static void close_taken(uv_work_t *work)
 		fd_close_all(closing->fds, closing->count);
 }
 
-static void end(struct closing *closing)
+static void end_closing(struct closing *closing)
 {
 	user_release(closing->user, closing->count);
 	user_put(closing->user);
@@ -53,12 +53,12 @@ static void on_closed(uv_work_t *work, int status)
 	}
 	while ((closing = list_first(&ended, struct closing, link))) {
 		list_remove(&closing->link);
-		end(closing);
+		end_closing(closing);
 	}
-	next();
+	begin_next();
 }
 
-static void take(struct closer_queue *queue)
+static void take_turn(struct closer_queue *queue)
 {
 	unsigned most = queue == &closer.nobody ? NOBODYS_MAX : 1;
 	struct closing *closing;
@@ -69,13 +69,13 @@ static void take(struct closer_queue *queue)
 	}
 }
 
-static void next(void)
+static void begin_next(void)
 {
 	struct closer_queue *queue = list_first(&closer.turns, struct closer_queue, turn);
 
 	if (!list_empty(&closer.taken) || !queue)
 		return;
-	take(queue);
+	take_turn(queue);
 	list_remove(&queue->turn);
 	if (!list_empty(&queue->waiting))
 		list_append(&closer.turns, &queue->turn);
@@ -96,7 +96,7 @@ void closer_init(uv_loop_t *loop)
 	closer_queue_init(&closer.nobody);
 }
 
-static void add(struct closer_queue *queue, struct closing *closing)
+static void add_closing(struct closer_queue *queue, struct closing *closing)
 {
 	list_append(&queue->waiting, &closing->link);
 	if (list_empty(&queue->turn))
@@ -104,11 +104,11 @@ static void add(struct closer_queue *queue, struct closing *closing)
 }
 
 /* From now on it is nobody's. */
-static void disown(struct closing *closing)
+static void disown_closing(struct closing *closing)
 {
 	list_remove(&closing->link);
 	closing->user = NULL;
-	add(&closer.nobody, closing);
+	add_closing(&closer.nobody, closing);
 }
 
 void closer_stop(void)
@@ -125,7 +125,7 @@ void closer_stop(void)
 			continue;
 		list_remove(&queue->turn);
 		while ((closing = list_first(&queue->waiting, struct closing, link)))
-			disown(closing);
+			disown_closing(closing);
 	}
 }
 
@@ -133,8 +133,8 @@ void closer_add(struct closing *closing)
 {
 	user_ref(closing->user);
 	user_hold_anyway(closing->user, closing->count);
-	add(closing->user ? &closing->user->closings : &closer.nobody, closing);
-	next();
+	add_closing(closing->user ? &closing->user->closings : &closer.nobody, closing);
+	begin_next();
 }
 
 /* ---- that nobody waits for ---- */

@@ -166,7 +166,7 @@ static void wait_for_turn(struct connection *connection)
 
 /* 1: a porter receives the next message, or (unless it is to be received `now`) it waits for its user's turn. 0: it can be
  * received, and brings no descriptors. */
-static int look(struct connection *connection, bool now)
+static int look_at_message(struct connection *connection, bool now)
 {
 	_Alignas(8) char begin[CONTROL_BEGIN_BYTES] = {0};
 	struct porter_limits limits = {0};
@@ -194,7 +194,7 @@ static int look(struct connection *connection, bool now)
 
 static int receive_one(struct connection *connection, bool now)
 {
-	int error = connection->payer ? look(connection, now) : 0;
+	int error = connection->payer ? look_at_message(connection, now) : 0;
 
 	if (error)
 		return min_of(error, 0);
@@ -272,7 +272,7 @@ static void on_turn(struct errand *turn)
 }
 
 /* Of a stranger, if `users` is given. */
-static int create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
+static int create_connection(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
 	struct users *users, struct connection **result)
 {
 	struct ucred peer = {0};
@@ -316,7 +316,7 @@ err_close:
 int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
 	struct users *users, struct connection **connection)
 {
-	int error = create(loop, fd, ops, owner, users, connection);
+	int error = create_connection(loop, fd, ops, owner, users, connection);
 
 	if (!error)
 		watch_socket(*connection);
@@ -326,7 +326,7 @@ int connection_create(uv_loop_t *loop, int fd, const struct connection_ops *ops,
 int connection_create_client(uv_loop_t *loop, int fd, const struct connection_ops *ops, void *owner,
 	struct users *users, enum errand_kind kind, struct connection **connection)
 {
-	int error = create(loop, fd, ops, owner, users, connection);
+	int error = create_connection(loop, fd, ops, owner, users, connection);
 
 	if (error)
 		return error;
@@ -392,7 +392,7 @@ void connection_drop(struct connection *connection, int error)
 	watch_socket(connection);
 }
 
-static int duplicate(struct connection *connection, int fd)
+static int duplicate_fd(struct connection *connection, int fd)
 {
 	int copy;
 
@@ -426,7 +426,7 @@ static int queue_packet(struct connection *connection, const struct control_head
 	connection->queued_bytes += packet->length;
 	connection->queued_packets++;
 	for (; packet->fd_count < fd_count; packet->fd_count++) {
-		int copy = duplicate(connection, fds[packet->fd_count]);
+		int copy = duplicate_fd(connection, fds[packet->fd_count]);
 		if (copy < 0) {
 			packet_destroy(connection, packet);
 			return copy;

@@ -67,7 +67,7 @@ unsigned device_count_sessions(const struct device *device)
 	return count;
 }
 
-static int create(struct daemon *daemon, const struct config_served_device *served)
+static int create_device(struct daemon *daemon, const struct config_served_device *served)
 {
 	struct device *device = calloc(1, sizeof *device);
 	int error;
@@ -99,7 +99,7 @@ int devices_init(struct daemon *daemon)
 	int error = 0;
 
 	for (unsigned i = 0; i < daemon->config.served.count && !error; i++)
-		error = create(daemon, &daemon->config.served.devices[i]);
+		error = create_device(daemon, &daemon->config.served.devices[i]);
 	return error;
 }
 

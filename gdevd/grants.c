@@ -102,7 +102,7 @@ unsigned grants_queue(const struct daemon *daemon, unsigned resource)
 }
 
 /* Whether it holds a resource of the queue, or waits for one. */
-static bool any(const struct session *session, unsigned queue, bool held)
+static bool has_any(const struct session *session, unsigned queue, bool held)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
 		if (grants_queue(session->daemon, i) == queue &&
@@ -128,7 +128,7 @@ static void count_release(
 	used_ns = min_of(used_ns, now_ns - grant->granted_ns);
 	grant->held = false;
 	usage_count_lost(&session->device->usage[resource], used_ns, now_ns);
-	if (!any(session, queue, true))
+	if (!has_any(session, queue, true))
 		used_ns = max_of(used_ns, least_ns - min_of(least_ns, first->used_ns));
 	first->used_ns += used_ns;
 	usages_of(session, resource, usages);
@@ -209,7 +209,7 @@ static void note_leaving(struct session *session, uint64_t now_ns)
 	deadline_set(&device->daemon->deadlines, &device->gone, now_ns + MAY_COME_NS);
 }
 
-static void give(struct session *session, unsigned resource, uint64_t now_ns)
+static void give_resource(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	const struct sched *sched =
 		&session->device->sched[grants_queue(session->daemon, resource)];
@@ -247,7 +247,7 @@ static void on_grant(struct sched *sched, struct sched_entity *entity)
 	session->daemon->eager_until_ns = 0;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		if (grants_queue(session->daemon, i) == sched->index && session->grants[i].asked)
-			give(session, i, now_ns);
+			give_resource(session, i, now_ns);
 	session->grants[RESOURCE_COMPUTE].loading_ns =
 		__atomic_load_n(&session->worker->page->loading_ns, __ATOMIC_RELAXED);
 	session->device->turn_begins = true;
@@ -344,7 +344,7 @@ static void keep_loading(struct device *device, uint64_t now_ns)
 }
 
 /* Sets the device's one deadline to the soonest of the arbiters'. */
-static void rearm(struct device *device)
+static void rearm_deadline(struct device *device)
 {
 	uint64_t soonest = UINT64_MAX;
 
@@ -365,7 +365,7 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 	keep_loading(device, now_ns);
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_tick(&device->sched[i], now_ns);
-	rearm(device);
+	rearm_deadline(device);
 }
 
 /* ---- settings ---- */
@@ -477,7 +477,7 @@ void grants_configure(struct device *device)
 				vgpu->config->strict, now);
 		}
 	}
-	rearm(device);
+	rearm_deadline(device);
 }
 
 /* Where nobody may look without sleeping, or there is no memory for a page of turns, handovers take messages. */
@@ -507,7 +507,7 @@ void grants_charge(struct session *session, unsigned resource, uint64_t used_ns)
 	for (size_t i = 0; i < COUNTED; i++)
 		usages[i]->charged.used_ns += used_ns;
 	sched_charge(&session->entities[grants_queue(daemon, resource)], used_ns, now_ns);
-	rearm(session->device);
+	rearm_deadline(session->device);
 	measure_wake(daemon);
 }
 
@@ -563,7 +563,7 @@ void grants_session_finish(struct session *session)
 			sched_release(entity, session->grants[i].used_ns, false, now);
 		sched_entity_remove(entity, now);
 	}
-	rearm(session->device);
+	rearm_deadline(session->device);
 }
 
 void grants_part(struct device *device)
@@ -578,7 +578,7 @@ void grants_renice(struct session *session, int nice)
 	session->rank.nice = nice;
 	for (unsigned i = 0; i < RESOURCES; i++)
 		sched_renice(&session->entities[i], nice, now);
-	rearm(session->device);
+	rearm_deadline(session->device);
 }
 
 /* Wants a resource of a queue that it holds another of (SDQ): it may have that one as well, unless it is
@@ -591,7 +591,7 @@ static bool shares_hold(struct session *session, unsigned resource, uint64_t now
 
 	if (!holds || session->grants[resource].held || told == REVOKE_NOW)
 		return false;
-	give(session, resource, now_ns);
+	give_resource(session, resource, now_ns);
 	if (told != REVOKE_NONE)
 		send_grant(session, resource, CONTROL_REVOKE, told, 0);
 	return true;
@@ -633,7 +633,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 	}
 	if (resource == RESOURCE_COMPUTE)
 		go_on(session);
-	rearm(session->device);
+	rearm_deadline(session->device);
 	measure_wake(session->daemon);
 	return 0;
 }
@@ -661,17 +661,17 @@ int grants_release(struct session *session, const struct control_grant *message)
 	if (message->wants || (entity->again && session->grants[resource].again))
 		count_waiting(session, resource, true, now);
 	session->grants[resource].again = false;
-	if (!any(session, queue, true)) {
+	if (!has_any(session, queue, true)) {
 		used_ns = first->used_ns;
 		first->used_ns = 0;
-		wants = any(session, queue, false);
+		wants = has_any(session, queue, false);
 		if (!wants) /* before the next one is told what it may do */
 			note_leaving(session, now);
 		sched_release(entity, used_ns, wants, now);
 	} else if (message->wants) {
 		shares_hold(session, resource, now);
 	}
-	rearm(session->device);
+	rearm_deadline(session->device);
 	measure_wake(session->daemon);
 	return 0;
 }

@@ -30,7 +30,7 @@ static bool name_is_valid(const char name[GRAPH_NAME_MAX])
 		       length;
 }
 
-static struct graph *find(const struct daemon *daemon, uid_t uid, const char *name)
+static struct graph *find_graph(const struct daemon *daemon, uid_t uid, const char *name)
 {
 	struct graph *graph;
 
@@ -53,7 +53,7 @@ static bool is_of_group(const struct connection *connection, gid_t group)
 	return false;
 }
 
-static void reply(
+static void reply_status(
 	struct client *client, uint32_t serial, int status, const struct graph *graph, int fd)
 {
 	struct control_graph message = {0};
@@ -82,7 +82,7 @@ const struct session *graph_session(const struct daemon *daemon, const struct gr
 	return NULL;
 }
 
-static int add(struct client *client, const struct control_graph *message)
+static int add_graph(struct client *client, const struct control_graph *message)
 {
 	struct connection *connection = client->connection;
 	struct graph *graph;
@@ -91,7 +91,7 @@ static int add(struct client *client, const struct control_graph *message)
 		return -EINVAL;
 	if (client->graph)
 		return -EALREADY;
-	if (find(client->daemon, connection->uid, message->name))
+	if (find_graph(client->daemon, connection->uid, message->name))
 		return -EEXIST;
 	if (connection->user->graphs >= GRAPHS_A_USER)
 		return -EDQUOT;
@@ -120,7 +120,7 @@ int graph_publish(struct client *client, const struct control_graph *message)
 {
 	if (message->reserved)
 		return -EPROTO;
-	reply(client, message->header.serial, add(client, message), NULL, -1);
+	reply_status(client, message->header.serial, add_graph(client, message), NULL, -1);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static void opening_finish(struct graph *graph, int status)
 	struct opening *opening = list_first(&graph->openings, struct opening, link);
 
 	if (opening->client) {
-		reply(opening->client, opening->serial, status, graph,
+		reply_status(opening->client, opening->serial, status, graph,
 			status ? -1 : opening->socket);
 		opening->client->opening = NULL;
 	}
@@ -153,7 +153,7 @@ static void opening_finish(struct graph *graph, int status)
 }
 
 /* The owner gets one end of a socket, and the other one waits for its answer. */
-static int join(struct graph *graph, struct client *client, uint32_t serial)
+static int join_graph(struct graph *graph, struct client *client, uint32_t serial)
 {
 	struct connection *connection = client->connection;
 	struct control_graph message = {0};
@@ -199,12 +199,13 @@ int graph_open(struct client *client, const struct control_graph *message)
 
 	if (message->reserved || client->opening)
 		return -EPROTO;
-	graph = name_is_valid(message->name) ? find(client->daemon, message->uid, message->name)
-					     : NULL;
+	graph = name_is_valid(message->name)
+			? find_graph(client->daemon, message->uid, message->name)
+			: NULL;
 	if (graph)
-		status = join(graph, client, message->header.serial);
+		status = join_graph(graph, client, message->header.serial);
 	if (status)
-		reply(client, message->header.serial, status, graph, -1);
+		reply_status(client, message->header.serial, status, graph, -1);
 	return 0;
 }
 

@@ -25,19 +25,19 @@ struct free_record {
 };
 
 /* Of a record and its checksum. */
-static size_t stride(const struct ledger *ledger)
+static size_t record_stride(const struct ledger *ledger)
 {
 	return ledger->record_bytes + sizeof(uint64_t);
 }
 
 static void *record_at(const struct ledger *ledger, uint64_t place)
 {
-	return ledger->records + (place - 1) * stride(ledger);
+	return ledger->records + (place - 1) * record_stride(ledger);
 }
 
 static uint64_t *checksum_at(const struct ledger *ledger, uint64_t place)
 {
-	return (uint64_t *)(ledger->records + place * stride(ledger)) - 1;
+	return (uint64_t *)(ledger->records + place * record_stride(ledger)) - 1;
 }
 
 static uint64_t checksum_of(const struct ledger *ledger, uint64_t place)
@@ -48,13 +48,13 @@ static uint64_t checksum_of(const struct ledger *ledger, uint64_t place)
 static int write_record(const struct ledger *ledger, uint64_t place)
 {
 	*checksum_at(ledger, place) = checksum_of(ledger, place);
-	return fd_write_at(ledger->fd, record_at(ledger, place), stride(ledger),
-		sizeof(struct header) + (place - 1) * stride(ledger));
+	return fd_write_at(ledger->fd, record_at(ledger, place), record_stride(ledger),
+		sizeof(struct header) + (place - 1) * record_stride(ledger));
 }
 
-static int grow(struct ledger *ledger)
+static int grow_file(struct ledger *ledger)
 {
-	uint8_t *larger = reallocarray(ledger->records, ledger->count + 1, stride(ledger));
+	uint8_t *larger = reallocarray(ledger->records, ledger->count + 1, record_stride(ledger));
 
 	if (!larger)
 		return -ENOMEM;
@@ -76,16 +76,17 @@ static int read_records(struct ledger *ledger)
 {
 	uint64_t offset = sizeof(struct header);
 
-	while (!grow(ledger)) {
+	while (!grow_file(ledger)) {
 		uint64_t place = ledger->count;
-		if (fd_read_at(ledger->fd, record_at(ledger, place), stride(ledger), offset)) {
+		if (fd_read_at(
+			    ledger->fd, record_at(ledger, place), record_stride(ledger), offset)) {
 			ledger->count--; /* the end */
 			return 0;
 		}
 		if (!ledger_at(ledger, place) ||
 			*checksum_at(ledger, place) != checksum_of(ledger, place))
 			set_free(ledger, place);
-		offset += stride(ledger);
+		offset += record_stride(ledger);
 	}
 	return -ENOMEM;
 }
@@ -95,7 +96,7 @@ int ledger_init(struct ledger *ledger, int fd, size_t record_bytes)
 	struct header ours, header;
 
 	*ledger = (struct ledger){.fd = fd, .record_bytes = record_bytes};
-	ours = (struct header){MAGIC, stride(ledger)};
+	ours = (struct header){MAGIC, record_stride(ledger)};
 	if (!fd_read_at(fd, &header, sizeof header, 0) && !memcmp(&header, &ours, sizeof ours))
 		return read_records(ledger);
 	if (ftruncate(fd, 0))
@@ -116,7 +117,7 @@ int ledger_put(struct ledger *ledger, uint64_t *place, const void *record)
 		*place = ledger->free;
 		ledger->free = ((const struct free_record *)record_at(ledger, *place))->next;
 	} else if (!*place) {
-		if (grow(ledger))
+		if (grow_file(ledger))
 			return -ENOMEM;
 		*place = ledger->count;
 	}

@@ -104,7 +104,7 @@ static void on_unclaimed(struct deadline *deadline, uint64_t now_ns)
 
 /* ---- start ---- */
 
-static void setting(struct options *options, const char *key, const char *value)
+static void add_setting(struct options *options, const char *key, const char *value)
 {
 	if (options->setting_count == array_length(options->settings)) {
 		fprintf(stderr, "gdevd: too many options\n");
@@ -124,7 +124,7 @@ static void set_option(struct options *options, char *text)
 		exit(2);
 	}
 	*equals = '\0';
-	setting(options, text, equals + 1);
+	add_setting(options, text, equals + 1);
 }
 
 enum { OPTION_PRIVATE = 256, OPTION_READY, OPTION_SET, OPTION_VERSION, OPTION_FOREGROUND };
@@ -147,7 +147,7 @@ static const struct option long_options[] = {
 	{NULL},
 };
 
-static int descriptor(const char *text)
+static int parse_descriptor(const char *text)
 {
 	char *end;
 	long fd = strtol(text, &end, 10);
@@ -169,16 +169,16 @@ static void apply_option(struct options *options, int option)
 		options->private = true;
 		break;
 	case 'd':
-		setting(options, "device", optarg);
+		add_setting(options, "device", optarg);
 		break;
 	case 'm':
-		setting(options, "device_memory", optarg);
+		add_setting(options, "device_memory", optarg);
 		break;
 	case 't':
-		setting(options, "threads", optarg);
+		add_setting(options, "threads", optarg);
 		break;
 	case 'l':
-		setting(options, "log", optarg);
+		add_setting(options, "log", optarg);
 		break;
 	case 'c':
 		options->config = optarg;
@@ -193,7 +193,7 @@ static void apply_option(struct options *options, int option)
 		options->worker = optarg;
 		break;
 	case OPTION_READY:
-		options->ready_fd = descriptor(optarg);
+		options->ready_fd = parse_descriptor(optarg);
 		break;
 	case OPTION_SET:
 		set_option(options, optarg);
@@ -317,7 +317,7 @@ static void raise_descriptor_limit(void)
 }
 
 /* Says that clients may come, to the service manager (sd_notify(3)) and on --ready-fd. */
-static void announce(int ready_fd)
+static void announce_ready(int ready_fd)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -341,7 +341,7 @@ static void announce(int ready_fd)
 	unsetenv("NOTIFY_SOCKET"); /* it is not for the workers */
 }
 
-static int start(struct daemon *daemon, const struct options *options)
+static int start_daemon(struct daemon *daemon, const struct options *options)
 {
 	int error;
 
@@ -408,7 +408,7 @@ static int start(struct daemon *daemon, const struct options *options)
 	return 0;
 }
 
-static void finish(struct daemon *daemon)
+static void finish_daemon(struct daemon *daemon)
 {
 	struct session *session, *next_session;
 
@@ -430,7 +430,7 @@ static void finish(struct daemon *daemon)
 		close(daemon->lock);
 }
 
-static void init(struct daemon *daemon, const struct options *options)
+static void init_daemon(struct daemon *daemon, const struct options *options)
 {
 	int error = daemon_init(daemon);
 
@@ -461,23 +461,23 @@ int main(int argc, char **argv)
 	slice_set(SLICE_NS);
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
-	init(&daemon, &options);
+	init_daemon(&daemon, &options);
 	for (unsigned i = 0; i < array_length(signals); i++) {
 		handles[i].data = &daemon;
 		uv_signal_init(&daemon.loop, &handles[i]);
 		uv_signal_start(&handles[i], signals[i].received, signals[i].number);
 	}
-	error = start(&daemon, &options);
+	error = start_daemon(&daemon, &options);
 	if (!error) {
 		log_info("ready in %s", daemon.runtime_dir);
-		announce(options.ready_fd);
+		announce_ready(options.ready_fd);
 		list_for_each (device, &daemon.devices, link)
 			workers_adjust(device);
 		uv_run(&daemon.loop, UV_RUN_DEFAULT);
 	}
 	daemon.stopping = true;
 	server_stop();
-	finish(&daemon);
+	finish_daemon(&daemon);
 	deadlines_finish(&daemon.deadlines);
 	devices_finish(&daemon);
 	uv_close((uv_handle_t *)&daemon.eager, NULL);

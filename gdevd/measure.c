@@ -50,7 +50,7 @@ struct usage_counters measure_device(struct device *device, unsigned resource, u
 	return usage_at_once(usage, usage_now(usage, running_ns, now_ns), longest_ns, now_ns);
 }
 
-static void sample(struct daemon *daemon, unsigned resource, uint64_t now_ns)
+static void take_samples(struct daemon *daemon, unsigned resource, uint64_t now_ns)
 {
 	const struct usage_clock *clock = &daemon->measure.clock;
 	struct session *session;
@@ -82,7 +82,7 @@ static void on_tick(struct deadline *deadline, uint64_t now_ns)
 		}
 	usage_clock_tick(&measure->clock, seen_ns == measure->seen_ns, now_ns);
 	for (unsigned i = 0; i < RESOURCES; i++)
-		sample(daemon, i, now_ns);
+		take_samples(daemon, i, now_ns);
 	if (seen_ns != measure->seen_ns)
 		measure->active_ns = now_ns;
 	measure->seen_ns = seen_ns;
@@ -130,7 +130,7 @@ static void look_at(struct look *look, struct usage *usage, struct usage_counter
 }
 
 /* Sessions that were looked at contend with each other. */
-static void judge(struct look *look)
+static void judge_parts(struct look *look)
 {
 	double over_ns = (double)max_of(look->over_ns, (uint64_t)1);
 
@@ -155,21 +155,21 @@ static void look_at_resource(struct look *look, struct device *device)
 
 	look_at(look, &device->usage[resource], measure_device(device, resource, look->now_ns), 1,
 		1);
-	judge(look);
+	judge_parts(look);
 	list_for_each (vgpu, &device->vgpus, by_device) {
 		const struct sched_group *group = &vgpu->groups[queue];
 		look_at(look, &vgpu->usage[resource], measure_vgpu(vgpu, resource, look->now_ns),
 			group->node.weight,
 			group->strict ? min_of(group->node.weight, 100u) / 100.0 : 1);
 	}
-	judge(look);
+	judge_parts(look);
 	list_for_each (vgpu, &device->vgpus, by_device) {
 		list_for_each (session, &daemon->sessions, link)
 			if (session->vgpu == vgpu)
 				look_at(look, &session->usage[resource],
 					measure_session(session, resource, look->now_ns),
 					session->entities[queue].node.weight, 1);
-		judge(look);
+		judge_parts(look);
 	}
 }
 

@@ -180,7 +180,7 @@ static void print_bytes(
 }
 
 /* A name as the value of a label. */
-static void escape(char *to, size_t size, const char *from)
+static void escape_label(char *to, size_t size, const char *from)
 {
 	size_t at = 0;
 
@@ -225,7 +225,7 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 {
 	char program[2 * PROGRAM_NAME_MAX];
 
-	escape(program, sizeof program, session->program);
+	escape_label(program, sizeof program, session->program);
 	snprintf(row->labels, sizeof row->labels,
 		"device=\"%s\",vgpu=\"%s\",session=\"%llu\",pid=\"%d\",uid=\"%u\",program=\"%s\"",
 		session->device->served->name, session->vgpu->config->name,
@@ -461,7 +461,7 @@ static void on_written(uv_write_t *write, int status)
 	scrape_end(container_of(write, struct scrape, write));
 }
 
-static void answer(struct scrape *scrape, const char *status, const char *text)
+static void answer_scrape(struct scrape *scrape, const char *status, const char *text)
 {
 	uv_buf_t buffer;
 
@@ -486,18 +486,18 @@ static void on_turn(struct errand *turn)
 	autofree char *text = NULL;
 
 	if (strncmp(scrape->request, "GET ", 4)) {
-		answer(scrape, "405 Method Not Allowed", "only GET /metrics\n");
+		answer_scrape(scrape, "405 Method Not Allowed", "only GET /metrics\n");
 		return;
 	}
 	if (strncmp(scrape->request + 4, "/metrics ", 9)) {
-		answer(scrape, "404 Not Found", "there is /metrics\n");
+		answer_scrape(scrape, "404 Not Found", "there is /metrics\n");
 		return;
 	}
 	text = metrics_text(scrape->stream.loop->data);
 	if (text)
-		answer(scrape, "200 OK", text);
+		answer_scrape(scrape, "200 OK", text);
 	else
-		answer(scrape, "500 Internal Server Error", "gdevd is out of memory\n");
+		answer_scrape(scrape, "500 Internal Server Error", "gdevd is out of memory\n");
 }
 
 /* Room for exactly what is there now, if no descriptors come with it: reading would release those here. */
@@ -531,7 +531,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 	if (length < 0) {
 		/* UV_ENOBUFS: there was no room for it, or none was given. */
 		if (length == UV_ENOBUFS && is_full(scrape))
-			answer(scrape, "431 Request Header Fields Too Large", "too long\n");
+			answer_scrape(scrape, "431 Request Header Fields Too Large", "too long\n");
 		else
 			scrape_end(scrape);
 		return;

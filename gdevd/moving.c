@@ -141,7 +141,7 @@ static bool has_left(const struct worker *worker)
 	       list_empty(&worker->lacking) && retire_is_retired(worker);
 }
 
-static void begin(struct session *session, uint64_t now_ns)
+static void begin_move(struct session *session, uint64_t now_ns)
 {
 	session->move.state = MOVE_LEAVING;
 	session->move.ordered = session->move.onward = false;
@@ -169,7 +169,7 @@ static void change_sides(struct session *session, struct vgpu *to)
 	retire_look(to->device);
 }
 
-static void tell(struct session *session, uint64_t now_ns)
+static void tell_worker(struct session *session, uint64_t now_ns)
 {
 	struct vgpu *from = session->vgpu, *to = find_target(session);
 	struct control_move message = {.time_limit_ms = 0};
@@ -227,7 +227,7 @@ int moving_answered(struct session *session, int status)
 	end_move(session, why);
 	session_write_down(session);
 	if (session->move.onward && !status)
-		begin(session, clock_now_ns());
+		begin_move(session, clock_now_ns());
 	return 0;
 }
 
@@ -244,7 +244,7 @@ static void look_again(struct session *session, uint64_t now_ns)
 		go_on(session);
 }
 
-static void order(struct session *session, uint64_t now_ns)
+static void order_to_leave(struct session *session, uint64_t now_ns)
 {
 	int status = residency_leave(session);
 
@@ -256,7 +256,7 @@ static void order(struct session *session, uint64_t now_ns)
 		session->move.ordered = true;
 }
 
-static void look(struct session *session, uint64_t now_ns)
+static void look_at_session(struct session *session, uint64_t now_ns)
 {
 	struct session_move *move = &session->move;
 	struct worker *worker = session->worker;
@@ -271,7 +271,7 @@ static void look(struct session *session, uint64_t now_ns)
 	else if (!session->device->drained)
 		end_move(session, "its device takes sessions again");
 	else if (has_left(worker))
-		tell(session, now_ns);
+		tell_worker(session, now_ns);
 	else if (!list_empty(&session->shm_attachments))
 		end_move(session, SHARES);
 	else if (now_ns >= move->until_ns)
@@ -281,7 +281,7 @@ static void look(struct session *session, uint64_t now_ns)
 	else if (move->ordered)
 		look_again(session, now_ns);
 	else if (now_ns >= move->again_ns)
-		order(session, now_ns);
+		order_to_leave(session, now_ns);
 }
 
 /* ---- an administrator, meanwhile ---- */
@@ -324,7 +324,7 @@ static void on_deadline(struct deadline *deadline, uint64_t now_ns)
 		if (session->move.state == MOVE_NONE || !session->worker->connection)
 			continue; /* that one is about to end */
 		any = true;
-		look(session, now_ns);
+		look_at_session(session, now_ns);
 	}
 	if (any)
 		deadline_set(&daemon->deadlines, deadline, now_ns + LOOK_NS);
@@ -345,7 +345,7 @@ void moving_begin(struct device *device)
 			continue;
 		session->move.onward = session->move.state == MOVE_TOLD;
 		if (session->move.state == MOVE_NONE)
-			begin(session, now_ns);
+			begin_move(session, now_ns);
 	}
 	deadline_set(&device->daemon->deadlines, &device->daemon->moving, now_ns);
 }

@@ -96,7 +96,7 @@ static void close_line(struct porter *porter)
 }
 
 /* Nobody waits for its answer any more. It may be stuck. */
-static void abandon(struct porter *porter)
+static void abandon_porter(struct porter *porter)
 {
 	porter->request = NULL;
 	if (porter->starting)
@@ -106,7 +106,7 @@ static void abandon(struct porter *porter)
 	close_line(porter);
 }
 
-static void reap(struct porter *porter)
+static void reap_porter(struct porter *porter)
 {
 	if (porter->starting || !porter->pid || waitpid(porter->pid, NULL, WNOHANG) <= 0)
 		return;
@@ -120,11 +120,11 @@ void porters_reap(struct users *users)
 	struct porter *porter, *after;
 
 	list_for_each_safe (porter, after, &users->porters.all, link)
-		reap(porter);
+		reap_porter(porter);
 }
 
 /* gdevd ends, and is nobody's parent any more. */
-static void forget(struct porter *porter)
+static void forget_porter(struct porter *porter)
 {
 	if (porter->starting)
 		return;
@@ -187,7 +187,7 @@ void porter_request_cancel(struct porter_request *request)
 	struct porter *porter = let_go(request);
 
 	if (porter)
-		abandon(porter);
+		abandon_porter(porter);
 }
 
 void porters_receive(struct porter_request *request, struct user *user, int socket,
@@ -217,7 +217,7 @@ static bool holds_descriptors(struct porters *porters, int socket)
 	return holds;
 }
 
-static void keep(struct user *user, int socket)
+static void keep_socket(struct user *user, int socket)
 {
 	struct porting *porting = &user->porting;
 	size_t room = 2 * porting->closing_room + 16;
@@ -247,7 +247,7 @@ void porters_close(struct user *user, int socket)
 
 void porters_let_go(struct user *user, int socket)
 {
-	keep(user, socket);
+	keep_socket(user, socket);
 	start_porters(user);
 }
 
@@ -329,7 +329,7 @@ static void not_started(struct porter *porter)
 	}
 	for (size_t i = 0; i < porter->count; i++)
 		if (user)
-			keep(user, porter->sockets[i]);
+			keep_socket(user, porter->sockets[i]);
 	if (user)
 		try_again(user->users, porter->error);
 }
@@ -348,7 +348,7 @@ static void on_started(uv_work_t *work, int status)
 	}
 	fd_close_all(porter->sockets, porter->count); /* it has them */
 	if (!porter->request && porter->arguments[2]) {
-		abandon(porter);
+		abandon_porter(porter);
 	} else if (!porter->request) {
 		close_line(porter);
 	} else if (!(error = uv_poll_init(porter->loop, &porter->poll, porter->line[0]))) {
@@ -358,13 +358,13 @@ static void on_started(uv_work_t *work, int status)
 	} else {
 		struct porter_request *request = porter->request;
 		let_go(request);
-		abandon(porter);
+		abandon_porter(porter);
 		request->answered(request, error);
 	}
 	if (porter->user)
-		reap(porter);
+		reap_porter(porter);
 	else
-		forget(porter);
+		forget_porter(porter);
 }
 
 static void fill_arguments(struct porter *porter, const struct porter_request *request)
@@ -403,7 +403,7 @@ static int give_sockets(struct porter *porter, const struct porter_request *requ
 }
 
 /* For a request, or (NULL) for what is to be closed. */
-static int start(struct user *user, struct porter_request *request)
+static int start_porter(struct user *user, struct porter_request *request)
 {
 	struct porters *porters = &user->users->porters;
 	size_t count = request ? 1 : user->porting.closing_count;
@@ -454,10 +454,10 @@ static void start_porters(struct user *user)
 		return;
 	while (!error && porting->count < PORTERS_A_USER &&
 		(request = list_first(&porting->requests, struct porter_request, link)))
-		error = start(user, request);
+		error = start_porter(user, request);
 	if (!error && porting->closing_count &&
 		(porting->count < PORTERS_A_USER || porting->closing_count >= CLOSING_MAX))
-		error = start(user, NULL);
+		error = start_porter(user, NULL);
 	if (error)
 		try_again(user->users, error);
 }
@@ -505,7 +505,7 @@ void porters_stop(struct users *users)
 		close(steal_fd(&users->porters.spare));
 	list_for_each_safe (porter, after, &users->porters.all, link) {
 		porter->user = NULL;
-		abandon(porter);
-		forget(porter);
+		abandon_porter(porter);
+		forget_porter(porter);
 	}
 }

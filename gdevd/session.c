@@ -54,8 +54,8 @@ bool session_is_of_process_of(const struct session *session, const struct sessio
 	       session->process_started == other->process_started && session->uid == other->uid;
 }
 
-static struct session *create(struct daemon *daemon, struct vgpu *vgpu, struct worker *worker,
-	pid_t pid, uid_t uid, gid_t gid, const struct groups *groups)
+static struct session *create_session(struct daemon *daemon, struct vgpu *vgpu,
+	struct worker *worker, pid_t pid, uid_t uid, gid_t gid, const struct groups *groups)
 {
 	struct session *session = calloc(1, sizeof *session);
 
@@ -160,7 +160,7 @@ void session_begin(struct client *client, struct worker *worker)
 		return;
 	}
 	process_groups_of_peer(connection->fd, &groups);
-	session = create(daemon, client->vgpu, worker, connection->pid, connection->uid,
+	session = create_session(daemon, client->vgpu, worker, connection->pid, connection->uid,
 		connection->gid, &groups);
 	if (!session) {
 		user_release(user, DESCRIPTORS);
@@ -443,7 +443,7 @@ int session_restore(struct worker *worker, const struct control_attach *message,
 	memory_init(&worker->memory, &vgpu->memory, UINT64_MAX);
 	if (memory_claim(&worker->memory, message->held_bytes, record->most_bytes))
 		return -EINVAL;
-	session = create(
+	session = create_session(
 		daemon, vgpu, worker, message->pid, record->uid, record->gid, &record->groups);
 	if (!session)
 		return -ENOMEM;

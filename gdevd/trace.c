@@ -20,7 +20,7 @@
 /* Each costs gdevd something whenever a session of the user begins or ends. */
 #define TRACERS_A_USER 16
 
-static bool wants(const struct client *client, const struct session *session)
+static bool wants_session(const struct client *client, const struct session *session)
 {
 	uid_t uid = client->connection->uid;
 
@@ -34,7 +34,7 @@ static bool is_wanted(const struct session *session)
 	const struct client *client;
 
 	list_for_each (client, &session->daemon->clients, link)
-		if (wants(client, session))
+		if (wants_session(client, session))
 			return true;
 	return false;
 }
@@ -48,8 +48,8 @@ static void switch_segment(const struct session *session, uint32_t enabled)
 			strerror(errno));
 }
 
-static void tell(struct client *client, const struct session *session, enum control_type type,
-	const int *fds, size_t fd_count)
+static void tell_reader(struct client *client, const struct session *session,
+	enum control_type type, const int *fds, size_t fd_count)
 {
 	struct control_traced message = {
 		.session = session->id,
@@ -65,7 +65,7 @@ static void tell(struct client *client, const struct session *session, enum cont
 	connection_send(client->connection, &message, fds, fd_count);
 }
 
-static void begin(struct client *client, struct session *session)
+static void begin_reader(struct client *client, struct session *session)
 {
 	autoclose int fd = fd_lend(session->worker->trace_fd);
 
@@ -75,7 +75,7 @@ static void begin(struct client *client, struct session *session)
 		return;
 	}
 	switch_segment(session, 1);
-	tell(client, session, CONTROL_TRACE_BEGIN, &fd, 1);
+	tell_reader(client, session, CONTROL_TRACE_BEGIN, &fd, 1);
 }
 
 int trace_request(struct client *client, const struct control_trace *message)
@@ -98,8 +98,8 @@ int trace_request(struct client *client, const struct control_trace *message)
 	client->trace = message->token;
 	client->serial = message->header.serial;
 	list_for_each (session, &client->daemon->sessions, link)
-		if (session->worker->state == WORKER_SERVING && wants(client, session))
-			begin(client, session);
+		if (session->worker->state == WORKER_SERVING && wants_session(client, session))
+			begin_reader(client, session);
 	return 0;
 }
 
@@ -124,8 +124,8 @@ void trace_session_begin(struct session *session)
 	if (worker->restored && worker->trace_fd >= 0)
 		switch_segment(session, 0); /* the gdevd before us may have left it on */
 	list_for_each (client, &session->daemon->clients, link)
-		if (wants(client, session))
-			begin(client, session);
+		if (wants_session(client, session))
+			begin_reader(client, session);
 }
 
 void trace_session_finish(struct session *session)
@@ -135,6 +135,6 @@ void trace_session_finish(struct session *session)
 	if (session->worker->state != WORKER_SERVING)
 		return; /* nobody has heard of it */
 	list_for_each (client, &session->daemon->clients, link)
-		if (wants(client, session))
-			tell(client, session, CONTROL_TRACE_END, NULL, 0);
+		if (wants_session(client, session))
+			tell_reader(client, session, CONTROL_TRACE_END, NULL, 0);
 }

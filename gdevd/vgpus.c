@@ -60,7 +60,7 @@ static int create_part(struct device *device, struct config_vgpu *config)
 	return 0;
 }
 
-static void destroy(struct vgpu *vgpu)
+static void destroy_part(struct vgpu *vgpu)
 {
 	list_remove(&vgpu->link);
 	list_remove(&vgpu->by_device);
@@ -76,10 +76,10 @@ static void destroy_parts(struct daemon *daemon, const struct config_vgpu *confi
 
 	list_for_each_safe (vgpu, after, &daemon->vgpus, link)
 		if (vgpu->config == config)
-			destroy(vgpu);
+			destroy_part(vgpu);
 }
 
-static int create(struct daemon *daemon, struct config_vgpu *config)
+static int create_parts(struct daemon *daemon, struct config_vgpu *config)
 {
 	struct device *device;
 	int error = 0;
@@ -169,7 +169,7 @@ int vgpus_init(struct daemon *daemon)
 			log_error("virtual GPU \"%s\": %s", config->name, text);
 		if (error && config->from_file)
 			return error;
-		if (!error && create(daemon, config))
+		if (!error && create_parts(daemon, config))
 			return -ENOMEM;
 	}
 	configure_devices(daemon);
@@ -181,7 +181,7 @@ void vgpus_finish(struct daemon *daemon)
 	struct vgpu *vgpu, *after;
 
 	list_for_each_safe (vgpu, after, &daemon->vgpus, link)
-		destroy(vgpu);
+		destroy_part(vgpu);
 }
 
 /* ---- what is written down ---- */
@@ -271,7 +271,7 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 
 	if (status)
 		return status;
-	status = create(daemon, config);
+	status = create_parts(daemon, config);
 	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX, "gdevd is out of memory");
 		return status;
@@ -403,7 +403,7 @@ static void delete_part(struct vgpu *part)
 	end_sessions(part);
 	shm_finish(part->daemon, part);
 	move_memory(part);
-	destroy(part);
+	destroy_part(part);
 }
 
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error)

@@ -108,7 +108,7 @@ static void start_failed(struct worker *worker)
 }
 
 /* Out of the state it is in; what it was doing is undone. */
-static void retire(struct worker *worker, const char *reason)
+static void retire_worker(struct worker *worker, const char *reason)
 {
 	struct workers *workers = &worker->device->workers;
 	enum worker_state was = worker->state;
@@ -154,7 +154,7 @@ void worker_kill(struct worker *worker, const char *why)
 	complain("killed worker %d: %s", (int)worker->pid, why);
 	worker_cannot(worker, why);
 	send_signal_kill(worker);
-	retire(worker, "worker was killed");
+	retire_worker(worker, "worker was killed");
 	if (worker->connection) {
 		connection_destroy(worker->connection);
 		worker->connection = NULL;
@@ -222,9 +222,9 @@ static void on_closed(struct connection *connection, int error)
 		worker_kill(worker, strerror(-error));
 		return;
 	}
-	retire(worker, worker_cgroup_ran_out(&worker->daemon->cgroups, worker->pid)
-			       ? "took more memory than it may"
-			       : "worker died");
+	retire_worker(worker, worker_cgroup_ran_out(&worker->daemon->cgroups, worker->pid)
+				      ? "took more memory than it may"
+				      : "worker died");
 	connection_destroy(worker->connection);
 	worker->connection = NULL;
 	/* A worker closes its connection as it ends. One that is not our child would go on with what it holds. */
@@ -237,7 +237,7 @@ static void on_closed(struct connection *connection, int error)
 }
 
 /* Whether its process has ended; the worker may be gone then. */
-static bool reap(struct worker *worker)
+static bool reap_worker(struct worker *worker)
 {
 	bool expected = worker->state == WORKER_LEAVING;
 	int status;
@@ -266,8 +266,8 @@ void workers_reap(struct daemon *daemon)
 	struct list *link = daemon->workers.next;
 
 	while (link != &daemon->workers) /* an end may bring others */
-		link = reap(list_entry(link, struct worker, link)) ? daemon->workers.next
-								   : link->next;
+		link = reap_worker(list_entry(link, struct worker, link)) ? daemon->workers.next
+									  : link->next;
 }
 
 static int on_message(struct connection *connection, const struct control_header *message, int *fds,
@@ -296,7 +296,7 @@ static const struct connection_ops worker_connection_ops = {
 
 /* ---- the start of a worker ---- */
 
-static struct worker *create(struct device *device)
+static struct worker *create_worker(struct device *device)
 {
 	struct worker *worker = calloc(1, sizeof *worker);
 
@@ -346,11 +346,11 @@ static void on_started(uv_work_t *work, int status)
 	if (error) {
 		log_error("cannot start %s: %s", worker->daemon->program.path, strerror(-error));
 		worker_cannot(worker, strerror(-error));
-		retire(worker, "");
+		retire_worker(worker, "");
 		maybe_free(worker);
 	} else if (worker->killed) { /* it was killed before its pid was known */
 		send_signal_kill(worker);
-		reap(worker);
+		reap_worker(worker);
 	} else if (unbounded) {
 		snprintf(why, sizeof why, "it cannot have a cgroup of its own: %s",
 			strerror(-unbounded));
@@ -360,15 +360,15 @@ static void on_started(uv_work_t *work, int status)
 		worker_kill(worker, "gdevd has no resources for another");
 	} else {
 		worker->connection->pid = worker->pid;
-		reap(worker); /* nobody looked at it until now */
+		reap_worker(worker); /* nobody looked at it until now */
 	}
 }
 
 /* Begins to start one; false: there is no memory to. Another failure counts as a death at the start. */
-static bool spawn(struct device *device)
+static bool spawn_worker(struct device *device)
 {
 	struct daemon *daemon = device->daemon;
-	struct worker *worker = create(device);
+	struct worker *worker = create_worker(device);
 	struct worker_start *start = calloc(1, sizeof *start);
 
 	if (!worker) {
@@ -380,7 +380,7 @@ static bool spawn(struct device *device)
 		log_error("cannot start a worker: %s", strerror(errno));
 		worker_cannot(worker, strerror(errno));
 		free(start);
-		retire(worker, "");
+		retire_worker(worker, "");
 		maybe_free(worker);
 		return true;
 	}
@@ -428,7 +428,7 @@ static bool is_known(const struct worker *worker)
 /* Which device it works on is known when it has said whom it serves (session_restore()). */
 void worker_accept(struct daemon *daemon, int fd)
 {
-	struct worker *worker = create(device_first(daemon));
+	struct worker *worker = create_worker(device_first(daemon));
 	struct user *user;
 
 	if (!worker) {
@@ -530,7 +530,7 @@ static void send_bye(struct worker *worker)
 void worker_send_away(struct worker *worker)
 {
 	send_bye(worker);
-	retire(worker, "");
+	retire_worker(worker, "");
 	worker_leave(worker);
 }
 
@@ -642,7 +642,7 @@ void workers_adjust(struct device *device)
 	while (!workers->backing_off && workers->warm + workers->starting < wanted &&
 		workers->starting < device->daemon->program.starting_max &&
 		devices_count_workers(device->daemon) < device->daemon->config.max_workers &&
-		has_room(device) && spawn(device))
+		has_room(device) && spawn_worker(device))
 		;
 	workers->adjusting = false;
 	shm_carry(device); /* last: making room above may have had another segment leave */

@@ -143,7 +143,7 @@ static int open_device(struct core *core)
 	return core->ops->open(&core->config.device, &core->device_host, &core->device);
 }
 
-static void release(struct core *core)
+static void release_shared(struct core *core)
 {
 	int fds[] = {core->segment_fd, core->staging_fd, core->page_fd, core->wake_fd,
 		core->client_fd, core->peer_fd};
@@ -212,7 +212,7 @@ int core_create(const struct core_config *config, struct core **result)
 err_device:
 	core->ops->close(core->device);
 err_release:
-	release(core);
+	release_shared(core);
 	return error;
 }
 
@@ -334,7 +334,7 @@ void core_destroy(struct core *core)
 	}
 	core->ops->close(core->device);
 	service_finish(core);
-	release(core);
+	release_shared(core);
 }
 
 void core_lock(struct core *core)

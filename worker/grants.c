@@ -28,7 +28,8 @@ void grants_init(struct core *core)
 		list_init(&core->grants.resources[i].blocked);
 }
 
-static void say(struct core *core, uint16_t type, uint32_t which, uint64_t used_ns, uint32_t wants)
+static void say_grant(
+	struct core *core, uint16_t type, uint32_t which, uint64_t used_ns, uint32_t wants)
 {
 	struct control_grant message = {
 		.header = {sizeof message, type, CONTROL_VERSION, 0, 0},
@@ -40,12 +41,12 @@ static void say(struct core *core, uint16_t type, uint32_t which, uint64_t used_
 	control_send(core, &message, NULL, 0);
 }
 
-static void ask(struct core *core, uint32_t which)
+static void ask_for_grant(struct core *core, uint32_t which)
 {
 	core->grants.resources[which].state = GRANT_ASKED;
 	if (which == RESOURCE_COMPUTE)
 		turn_herald(core);
-	say(core, CONTROL_ACQUIRE, which, 0, 0);
+	say_grant(core, CONTROL_ACQUIRE, which, 0, 0);
 }
 
 static uint32_t revoke_word(struct core *core, uint32_t which)
@@ -101,7 +102,7 @@ static bool is_idle(struct core *core, uint32_t which)
 }
 
 /* wants: more work waits for the resource. Commands that wait for memory count: they will need compute. */
-static void release(struct core *core, uint32_t which, bool wants)
+static void release_grant(struct core *core, uint32_t which, bool wants)
 {
 	struct resource *resource = &core->grants.resources[which];
 
@@ -110,7 +111,7 @@ static void release(struct core *core, uint32_t which, bool wants)
 	turn_hand_over(core, which);
 	direct_count(core);
 	trace_grant_over(core, which);
-	say(core, CONTROL_RELEASE, which, resource->used_ns, wants);
+	say_grant(core, CONTROL_RELEASE, which, resource->used_ns, wants);
 	resource->used_ns = 0;
 	resource->handed = false;
 	resource->state = wants ? GRANT_ASKED : GRANT_NONE;
@@ -142,7 +143,7 @@ static void pause_compute(struct core *core, struct resource *resource)
 		return; /* grants_take_quiet() */
 	usage_charge(core, RESOURCE_COMPUTE, busy_pause(core, RESOURCE_COMPUTE));
 	resource->paused_ns = clock_now_ns();
-	release(core, RESOURCE_COMPUTE, true);
+	release_grant(core, RESOURCE_COMPUTE, true);
 }
 
 /* The pause is no part of the time that launches have run. */
@@ -222,11 +223,11 @@ static uint64_t give_up_ns(const struct core *core, uint32_t which)
 static void give_up(struct core *core, uint32_t which)
 {
 	usage_charge(core, which, busy_pause(core, which));
-	release(core, which, true);
+	release_grant(core, which, true);
 }
 
 /* Acts on the word that gdevd has written. */
-static void obey(struct core *core, uint32_t which)
+static void obey_word(struct core *core, uint32_t which)
 {
 	struct resource *resource = &core->grants.resources[which];
 	uint32_t revoke = revoke_word(core, which);
@@ -241,7 +242,7 @@ static void obey(struct core *core, uint32_t which)
 	if (resource->state != GRANT_DRAINING)
 		return;
 	if (is_unused(core, which)) {
-		release(core, which, !list_empty(&resource->blocked));
+		release_grant(core, which, !list_empty(&resource->blocked));
 		return;
 	}
 	if (clock_now_ns() >= give_up_ns(core, which)) {
@@ -262,7 +263,7 @@ void grants_look(struct core *core)
 	if (revoke_word(core, RESOURCE_COMPUTE) != REVOKE_NOW)
 		return;
 	core_lock(core);
-	obey(core, RESOURCE_COMPUTE);
+	obey_word(core, RESOURCE_COMPUTE);
 	core_unlock(core);
 }
 
@@ -281,7 +282,7 @@ bool grants_take_quiet(struct core *core)
 {
 	if (!__atomic_exchange_n(&core->grants.quiet, false, __ATOMIC_ACQUIRE))
 		return false;
-	obey(core, RESOURCE_COMPUTE);
+	obey_word(core, RESOURCE_COMPUTE);
 	return true;
 }
 
@@ -345,12 +346,12 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 	if (resource->state == GRANT_HELD && revoke_word(core, which) == REVOKE_NOW) {
 		begin_draining(core, which);
 		if (is_unused(core, which)) /* this one wants it, and is about to be blocked */
-			release(core, which, true);
+			release_grant(core, which, true);
 		else
-			obey(core, which);
+			obey_word(core, which);
 	}
 	if (resource->state == GRANT_NONE)
-		ask(core, which);
+		ask_for_grant(core, which);
 	if (which == RESOURCE_COMPUTE && resource->state == GRANT_DRAINING && stream &&
 		!stream->on_device[which])
 		service_timer(core, resource->drains_since_ns + GIVE_UP_NS);
@@ -405,7 +406,7 @@ uint64_t grant_finished(struct core *core, struct command *command)
 		resource->idle_since_ns = command->device.finished_ns;
 	}
 	if (revoke_word(core, command->resource) != REVOKE_NONE)
-		obey(core, command->resource);
+		obey_word(core, command->resource);
 	return used_ns;
 }
 
@@ -439,7 +440,7 @@ static void begin_hold(struct core *core, uint32_t which, bool handed)
 	resume_compute(core, resource);
 	residency_submit_moves(core, which);
 	/* The commands that asked for the grant may be gone by now. */
-	obey(core, which);
+	obey_word(core, which);
 }
 
 void grant_given(struct core *core, uint32_t which)
@@ -450,7 +451,7 @@ void grant_given(struct core *core, uint32_t which)
 		begin_hold(core, which, false);
 	} else if (resource->handed) { /* from now on the word says whether others wait */
 		resource->handed = false;
-		obey(core, which);
+		obey_word(core, which);
 	}
 }
 
@@ -462,7 +463,7 @@ void grant_handed(struct core *core, uint32_t which)
 
 void grant_revoked(struct core *core, uint32_t which)
 {
-	obey(core, which);
+	obey_word(core, which);
 }
 
 void grants_lost(struct core *core)
@@ -484,7 +485,7 @@ void grants_registered(struct core *core)
 		struct resource *resource = &core->grants.resources[i];
 		resource->state = GRANT_NONE;
 		if (!is_idle(core, i))
-			ask(core, i);
+			ask_for_grant(core, i);
 	}
 	direct_update(core);
 }
@@ -493,7 +494,7 @@ void grants_direct_progress(struct core *core)
 {
 	for (uint32_t i = 0; i < RESOURCES; i++)
 		if (revoke_word(core, i) != REVOKE_NONE)
-			obey(core, i);
+			obey_word(core, i);
 }
 
 /* Gives it back, unless the client has just begun something. */
@@ -503,7 +504,7 @@ static void leave_idle(struct core *core, uint32_t which)
 
 	begin_draining(core, which);
 	if (is_unused(core, which)) {
-		release(core, which, false);
+		release_grant(core, which, false);
 		if (which == RESOURCE_COMPUTE)
 			__atomic_store_n(&core->grants.left, true, __ATOMIC_RELAXED);
 		return;

@@ -36,7 +36,7 @@ void image_finish(struct image *image)
 	*image = (struct image){0};
 }
 
-static int map(int fd, uint64_t length, struct image *image)
+static int map_image(int fd, uint64_t length, struct image *image)
 {
 	static const char zeros[IMAGE_ZEROS];
 	uint64_t size;
@@ -56,7 +56,7 @@ static int map(int fd, uint64_t length, struct image *image)
 }
 
 /* With the lock. */
-static int keep(struct core *core, const struct image *image, uint64_t *number)
+static int keep_image(struct core *core, const struct image *image, uint64_t *number)
 {
 	if (image->mapped_bytes > core->config.host_bytes - core->memory.host_bytes)
 		return -ENOMEM;
@@ -74,12 +74,12 @@ static int keep(struct core *core, const struct image *image, uint64_t *number)
 int image_add(struct core *core, int fd, uint64_t length, uint64_t *number)
 {
 	struct image image;
-	int error = map(fd, length, &image);
+	int error = map_image(fd, length, &image);
 
 	if (error)
 		return error;
 	core_lock(core);
-	error = keep(core, &image, number);
+	error = keep_image(core, &image, number);
 	core_unlock(core);
 	if (error)
 		image_finish(&image);

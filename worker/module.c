@@ -22,7 +22,7 @@
 
 /* ---- unloading ---- */
 
-static void destroy(struct module *module)
+static void destroy_module(struct module *module)
 {
 	struct function *function, *next;
 
@@ -41,7 +41,7 @@ static void unload_job(struct job *job)
 	struct core *core = module->core;
 	uint64_t bytes = module->bytes, image_bytes = module->image.mapped_bytes;
 
-	destroy(module);
+	destroy_module(module);
 	core_lock(core);
 	core->memory.host_bytes -= image_bytes;
 	memory_uncharge(core, bytes);
@@ -91,7 +91,7 @@ void modules_finish(struct core *core)
 	for (uint32_t i = 0; i < core->modules.count; i++) {
 		struct module *module = core->modules.slots[i].object;
 		if (module)
-			destroy(module);
+			destroy_module(module);
 	}
 	table_finish(&core->modules);
 	table_finish(&core->functions);
@@ -166,7 +166,7 @@ static void end_loading(struct command *command, int error)
 }
 
 /* With the lock: pays for what the module's variables take beyond what has been paid for. */
-static void pay(struct command *command,
+static void pay_for_module(struct command *command,
 	void (*decided)(struct core *core, struct charge *charge, int status))
 {
 	struct module *module = command->module;
@@ -207,7 +207,7 @@ static void end_opening(struct command *command, int error)
 		service_job(core, LANE_LONG, &next->job, open_job);
 }
 
-static void opened(struct core *core, struct charge *charge, int status)
+static void module_opened(struct core *core, struct charge *charge, int status)
 {
 	struct command *command = container_of(charge, struct command, charge);
 
@@ -225,11 +225,11 @@ static void open_job(struct job *job)
 	if (error)
 		end_opening(command, error);
 	else
-		pay(command, opened);
+		pay_for_module(command, module_opened);
 	core_unlock(command->core);
 }
 
-static void paid(struct core *core, struct charge *charge, int status)
+static void module_paid(struct core *core, struct charge *charge, int status)
 {
 	struct command *command = container_of(charge, struct command, charge);
 
@@ -252,7 +252,7 @@ static void load_job(struct job *job)
 	if (error)
 		end_loading(command, error);
 	else
-		pay(command, paid);
+		pay_for_module(command, module_paid);
 	core_unlock(command->core);
 }
 

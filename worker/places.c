@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* False: another lender is there. */
-static bool note(struct places *places, int *place)
+static bool note_place(struct places *places, int *place)
 {
 	int processor = sched_getcpu();
 
@@ -19,7 +19,7 @@ static bool note(struct places *places, int *place)
 }
 
 /* To any processor without a lender. Afterwards the thread may run where it might before. */
-static void move(const struct places *places)
+static void move_thread(const struct places *places)
 {
 	cpu_set_t all, vacant;
 
@@ -38,11 +38,11 @@ void places_take(struct places *places, int *place)
 	if (*place != PLACE_NONE && *place == sched_getcpu())
 		return;
 	places_leave(places, place);
-	if (note(places, place))
+	if (note_place(places, place))
 		return;
-	move(places);
+	move_thread(places);
 	places_leave(places, place);
-	note(places, place);
+	note_place(places, place);
 }
 
 void places_leave(struct places *places, int *place)

@@ -319,7 +319,7 @@ static void move_finished(struct core *core, struct command *command)
 }
 
 /* It is done as far as the device goes. The stream may be gone afterwards. */
-static void finish(struct core *core, struct stream *stream, struct command *command)
+static void finish_command(struct core *core, struct stream *stream, struct command *command)
 {
 	command->state = COMMAND_PASSED;
 	if (command->queued_ns)
@@ -343,7 +343,7 @@ static void wait_finished(struct core *core, struct command *command)
 		stream->released_ns = awaited ? awaited->finished_ns : clock_now_ns();
 		stream->finished_ns = max_of(stream->finished_ns, stream->released_ns);
 	}
-	finish(core, stream, command);
+	finish_command(core, stream, command);
 }
 
 /* It was on the device before it could begin there: that was no time of its own. */
@@ -393,7 +393,7 @@ void stream_finished(struct core *core, struct command *command)
 		stream_ready(core, stream);
 		return;
 	}
-	finish(core, stream, command);
+	finish_command(core, stream, command);
 }
 
 /* ---- passing ---- */

@@ -17,7 +17,7 @@ void table_finish(struct table *table)
 	*table = (struct table){0};
 }
 
-static int grow(struct table *table)
+static int grow_table(struct table *table)
 {
 	uint32_t capacity = table->capacity ? 2 * table->capacity : 64;
 	struct table_slot *slots;
@@ -40,7 +40,7 @@ int table_add(struct table *table, void *object, uint32_t *handle)
 		index = table->first_free - 1;
 		table->first_free = table->slots[index].next_free;
 	} else {
-		if (table->count == table->capacity && grow(table))
+		if (table->count == table->capacity && grow_table(table))
 			return -ENOMEM;
 		index = table->count++;
 		table->slots[index].generation = 1;

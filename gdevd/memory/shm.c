@@ -73,7 +73,7 @@ bool shm_may_have_writable(const struct worker *worker, const struct shm_segment
 }
 
 /* -errno, and nothing is lent. */
-static int lend(const int *fds, size_t count, int *lent)
+static int lend_fds(const int *fds, size_t count, int *lent)
 {
 	for (size_t i = 0; i < count; i++) {
 		lent[i] = fd_lend(fds[i]);
@@ -97,7 +97,7 @@ void shm_send(struct worker *worker, const struct shm_segment *segment, struct c
 		connection_send(worker->connection, message, fds, fd_count);
 		return;
 	}
-	error = ours || segment->known.memfds ? lend(fds, fd_count, lent) : -EACCES;
+	error = ours || segment->known.memfds ? lend_fds(fds, fd_count, lent) : -EACCES;
 	if (error) {
 		message->header.status = error;
 		connection_send(worker->connection, message, NULL, 0);
@@ -164,7 +164,7 @@ struct shm_segment *shm_find(struct session *session, uint32_t id)
 }
 
 /* As shm_find, but a transient segment is only found by its token, and by those whom it is for. */
-static struct shm_segment *find(struct session *session, const struct control_shm *message)
+static struct shm_segment *find_for(struct session *session, const struct control_shm *message)
 {
 	struct shm_segment *segment = shm_find(session, message->id);
 
@@ -468,7 +468,7 @@ void shm_attach(
 static void attach_segment(struct session *session, const struct control_shm *message)
 {
 	bool writing = !(message->flags & SHM_RDONLY);
-	struct shm_segment *segment = find(session, message);
+	struct shm_segment *segment = find_for(session, message);
 	bool had = segment && shm_had_attached(session, segment, writing);
 	bool awaited = had && shm_may_be_newer(segment);
 	int error = 0;
@@ -500,7 +500,7 @@ static void attach_segment(struct session *session, const struct control_shm *me
 /* One attachment more of a transient segment, without the chunks. */
 static void hold_segment(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find(session, message);
+	struct shm_segment *segment = find_for(session, message);
 	bool had = segment && shm_had_attached(session, segment, false);
 	int error = 0;
 
@@ -520,7 +520,7 @@ static void hold_segment(struct session *session, const struct control_shm *mess
 /* Only who has it can hand it out, and only with all the rights that come with it. */
 static void publish_segment(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find(session, message);
+	struct shm_segment *segment = find_for(session, message);
 	int error = 0;
 
 	if (!segment || !segment->transient ||
@@ -575,7 +575,7 @@ void shm_remove(struct shm_segment *segment)
 
 static void change_segment(struct session *session, const struct control_shm *message)
 {
-	struct shm_segment *segment = find(session, message);
+	struct shm_segment *segment = find_for(session, message);
 
 	if (!segment) {
 		shm_reply(session->worker, message, NULL, -EINVAL, NULL, 0);
@@ -604,7 +604,7 @@ static void change_segment(struct session *session, const struct control_shm *me
 
 static void stat_segment(struct session *session, const struct control_shm *message)
 {
-	const struct shm_segment *segment = find(session, message);
+	const struct shm_segment *segment = find_for(session, message);
 	int error = 0;
 
 	if (!segment)

@@ -30,7 +30,7 @@ bool shm_wants_carrier(const struct device *device)
 	return find_waiting(device);
 }
 
-static void give(struct worker *worker, struct shm_segment *segment)
+static void give_segment(struct worker *worker, struct shm_segment *segment)
 {
 	struct control_shm message = {
 		.command = segment->carried ? SHM_COMMAND_CARRY : SHM_COMMAND_WRITE,
@@ -53,7 +53,7 @@ void shm_carry(struct device *device)
 	struct worker *worker;
 
 	while ((segment = find_waiting(device)) && (worker = workers_take_warm(device)))
-		give(worker, segment);
+		give_segment(worker, segment);
 }
 
 static struct shm_segment *put_down(struct worker *worker)
@@ -102,7 +102,7 @@ void shm_carrier_gone(struct worker *worker)
 }
 
 /* The session that needed the room, or the segment, pays for the copying. */
-static void charge(const struct worker *worker, struct session *session, unsigned resource)
+static void charge_copying(const struct worker *worker, struct session *session, unsigned resource)
 {
 	if (session)
 		grants_charge(session, resource, clock_now_ns() - worker->since_ns);
@@ -131,7 +131,7 @@ static void take_chunks(
 	session = segment->mover;
 	shm_back(worker, session, message, fds, fd_count);
 	if (!worker->carries) /* that was all of it */
-		charge(worker, session, RESOURCE_COPY_TO_DEVICE);
+		charge_copying(worker, session, RESOURCE_COPY_TO_DEVICE);
 }
 
 static void carrier_done(struct worker *worker, int status)
@@ -139,9 +139,9 @@ static void carrier_done(struct worker *worker, int status)
 	struct shm_segment *segment = put_down(worker);
 
 	if (segment && segment->carried) /* it has not come, but it has cost the time */
-		charge(worker, segment->mover, RESOURCE_COPY_TO_DEVICE);
+		charge_copying(worker, segment->mover, RESOURCE_COPY_TO_DEVICE);
 	else if (segment)
-		charge(worker, session_find(worker->daemon, segment->cause),
+		charge_copying(worker, session_find(worker->daemon, segment->cause),
 			RESOURCE_COPY_FROM_DEVICE);
 	if (segment)
 		carrying_over(segment, min_of(status, 0));

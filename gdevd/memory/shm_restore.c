@@ -42,7 +42,7 @@ static uint64_t choose_point(void)
 }
 
 /* Asks no file system, which might not answer. */
-static int identify(int fd, struct statx *status)
+static int identify_file(int fd, struct statx *status)
 {
 	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, status)
 		       ? -errno
@@ -69,12 +69,12 @@ bool shm_may_be_chunk(const struct shm_segment *segment, int fd, uint64_t bytes)
 	if (!fd_shared_memory_size(fd, &has))
 		return has == bytes && (known_again || !can_only_be_read(fd));
 	/* A driver's handle is a descriptor of its device, or of no file, and of whole pages of the device. */
-	return bytes % ARENA_ALIGN == 0 && !identify(fd, &status) &&
+	return bytes % ARENA_ALIGN == 0 && !identify_file(fd, &status) &&
 	       (S_ISCHR(status.stx_mode) || !(status.stx_mode & S_IFMT));
 }
 
 /* What is known to be ours can be written again, whoever brought it. */
-static int reclaim(int *fd)
+static int reclaim_fd(int *fd)
 {
 	int writable;
 
@@ -94,7 +94,7 @@ static int reclaim_chunks(struct shm_segment *segment)
 	int error = 0;
 
 	for (uint32_t i = 0; i < segment->backed && !error; i++)
-		error = reclaim(&segment->fds[i]);
+		error = reclaim_fd(&segment->fds[i]);
 	return error;
 }
 
@@ -108,7 +108,7 @@ void shm_note_chunk(struct shm_segment *segment, int fd)
 		segment->known.point = choose_point();
 	if (!segment->backed)
 		*arriving = (struct shm_identity){.memfds = segment->known.point != 0};
-	if (fd_shared_memory_size(fd, &bytes) || identify(fd, &status))
+	if (fd_shared_memory_size(fd, &bytes) || identify_file(fd, &status))
 		arriving->memfds = false;
 	else
 		arriving->chunks =
@@ -140,7 +140,7 @@ void shm_know_copy(struct shm_segment *segment)
 {
 	struct statx status;
 
-	if (identify(segment->host_fd, &status))
+	if (identify_file(segment->host_fd, &status))
 		return;
 	segment->known.copy_device = device_of(&status);
 	segment->known.copy_inode = status.stx_ino;
@@ -216,7 +216,7 @@ void shm_forget(const struct shm_segment *segment, struct ledger *ledger, uint64
 
 /* ---- after a restart ---- */
 
-static struct shm_segment *restore(struct daemon *daemon, uint64_t place)
+static struct shm_segment *restore_segment(struct daemon *daemon, uint64_t place)
 {
 	const struct ledger_segment *record = ledger_at(&daemon->ledgers.segments, place);
 	struct vgpu *vgpu = record ? vgpu_find_part(daemon, record->vgpu, record->device) : NULL;
@@ -277,7 +277,7 @@ void shm_restore_all(struct daemon *daemon)
 
 	for (uint64_t i = 0; i < count; i++) {
 		place = i + 1;
-		if (!segments || !(segments[i] = restore(daemon, place)))
+		if (!segments || !(segments[i] = restore_segment(daemon, place)))
 			ledger_remove(&ledgers->segments, &place);
 	}
 	for (uint64_t i = 1; i <= ledgers->attachments.count; i++) {
@@ -290,7 +290,7 @@ void shm_restore_all(struct daemon *daemon)
 			shm_maybe_destroy(segments[i]);
 }
 
-static void drop(struct shm_segment *segment, struct shm_claim *claim)
+static void drop_claim(struct shm_segment *segment, struct shm_claim *claim)
 {
 	shm_forget(segment, &segment->vgpu->daemon->ledgers.attachments, &claim->ledger_place);
 	list_remove(&claim->link);
@@ -302,7 +302,7 @@ void shm_drop_claims(struct shm_segment *segment)
 	struct shm_claim *claim;
 
 	while ((claim = list_first(&segment->claims, struct shm_claim, link)))
-		drop(segment, claim);
+		drop_claim(segment, claim);
 }
 
 /* The claims of sessions that are there stay: they will want the segment. */
@@ -314,7 +314,7 @@ static void give_up(struct shm_segment *segment)
 	segment->given_up = true;
 	list_for_each_safe (claim, after, &segment->claims, link)
 		if (!session_find(daemon, claim->session))
-			drop(segment, claim);
+			drop_claim(segment, claim);
 	if (segment->place == SHM_ON_HOST) {
 		segment->known.on_device = false;
 		shm_write_down(segment);
@@ -377,7 +377,7 @@ void shm_drop_claim(struct shm_segment *segment, const struct session *session)
 
 	if (!claim)
 		return;
-	drop(segment, claim);
+	drop_claim(segment, claim);
 	if (list_empty(&segment->claims))
 		shm_serve_parked(segment);
 	shm_maybe_destroy(segment);
@@ -450,12 +450,12 @@ int shm_take_host_copy(
 	int error;
 
 	if (!segment || !segment->restored || segment->creator != session || fd_count != 1 ||
-		segment->expects || identify(fds[0], &status))
+		segment->expects || identify_file(fds[0], &status))
 		return -EINVAL;
 	if (!status.stx_ino || device_of(&status) != segment->known.copy_device ||
 		status.stx_ino != segment->known.copy_inode)
 		return -EINVAL;
-	error = reclaim(&fds[0]);
+	error = reclaim_fd(&fds[0]);
 	if (error)
 		return error;
 	pool = fd_shared_memory_size(fds[0], &bytes) ? SWAP_FILE : SWAP_MEMORY;

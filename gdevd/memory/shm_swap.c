@@ -88,7 +88,7 @@ void shm_drop_host_copy(struct shm_segment *segment)
 
 /* ---- leaving ---- */
 
-static void advance(struct shm_segment *segment);
+static void advance_leaving(struct shm_segment *segment);
 
 /* Of the segment's size. -errno. */
 static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
@@ -148,7 +148,7 @@ static void await_step(struct shm_segment *segment, enum shm_place place)
 		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
 
-static int leave(struct shm_segment *segment, uint64_t cause)
+static int begin_leaving(struct shm_segment *segment, uint64_t cause)
 {
 	struct device *device = segment->vgpu->device;
 	enum swap_pool pool;
@@ -165,11 +165,11 @@ static int leave(struct shm_segment *segment, uint64_t cause)
 	segment->refused = 0;
 	segment->cause = cause;
 	order_all(segment, SHM_COMMAND_LEAVE);
-	advance(segment);
+	advance_leaving(segment);
 	return 0;
 }
 
-static void stay(struct shm_segment *segment)
+static void let_stay(struct shm_segment *segment)
 {
 	await_step(segment, SHM_ON_DEVICE);
 	segment->mover = NULL;
@@ -217,7 +217,7 @@ static void leave_overdue(struct shm_segment *segment)
 		complain("shared memory %u does not leave the device as was ordered", segment->id);
 	if (segment->place == SHM_LEAVING) {
 		segment->late = true;
-		stay(segment);
+		let_stay(segment);
 	} else if (segment->place == SHM_DROPPING && was_late) {
 		kill_ordered(segment->vgpu->daemon, segment->id);
 	} else if (segment->place == SHM_WRITING && was_late && segment->mover) {
@@ -284,7 +284,7 @@ static void write_out(struct shm_segment *segment)
 	workers_adjust(segment->vgpu->device);
 }
 
-static void left(struct shm_segment *segment)
+static void end_leaving(struct shm_segment *segment)
 {
 	struct device *device = segment->vgpu->device;
 
@@ -300,14 +300,14 @@ static void left(struct shm_segment *segment)
 }
 
 /* A session has answered the order, or is gone and will not; or our own chunks are closed. */
-static void advance(struct shm_segment *segment)
+static void advance_leaving(struct shm_segment *segment)
 {
 	if (segment->orders)
 		return;
 	if (segment->place == SHM_LEAVING)
-		segment->refused ? stay(segment) : write_out(segment);
+		segment->refused ? let_stay(segment) : write_out(segment);
 	else if (segment->place == SHM_DROPPING)
-		left(segment);
+		end_leaving(segment);
 }
 
 void shm_written(struct shm_segment *segment, int status)
@@ -315,7 +315,7 @@ void shm_written(struct shm_segment *segment, int status)
 	if (status < 0) {
 		complain("shared memory %u cannot leave the device: %s", segment->id,
 			strerror(-status));
-		stay(segment);
+		let_stay(segment);
 		return;
 	}
 	await_step(segment, SHM_DROPPING);
@@ -328,7 +328,7 @@ void shm_written(struct shm_segment *segment, int status)
 		segment->orders++;
 		freeing_tell(segment->dropping, segment->id);
 	}
-	advance(segment);
+	advance_leaving(segment);
 }
 
 void shm_freed(struct daemon *daemon, uint32_t id)
@@ -339,7 +339,7 @@ void shm_freed(struct daemon *daemon, uint32_t id)
 		return;
 	segment->dropping = NULL;
 	segment->orders--;
-	advance(segment);
+	advance_leaving(segment);
 }
 
 void shm_ordered(struct session *session, const struct control_shm *message)
@@ -365,7 +365,7 @@ void shm_ordered(struct session *session, const struct control_shm *message)
 			segment->refused = status;
 	}
 	segment->orders--;
-	advance(segment);
+	advance_leaving(segment);
 }
 
 /* ---- coming back ---- */
@@ -621,7 +621,7 @@ void shm_attachment_over(struct shm_attachment *attachment)
 	attachment->has_chunks = false;
 	segment->stays = false; /* perhaps it was that one */
 	if (segment->mover != attachment->session)
-		advance(segment);
+		advance_leaving(segment);
 	else if (segment->place == SHM_WRITING)
 		write_out(segment);
 	else
@@ -721,7 +721,7 @@ uint64_t shm_send_for(struct device *device, const struct worker *asks, const st
 	struct shm_segment *segment;
 	uint64_t sent = 0;
 	while (sent < bytes && (segment = find_victim(device, asks, vgpu, unattached))) {
-		if (leave(segment, cause))
+		if (begin_leaving(segment, cause))
 			return sent;
 		if (is_leaving(segment)) /* else it had to stay at once */
 			sent += segment->bytes;
@@ -741,6 +741,6 @@ void shm_session_suspended(struct session *session)
 			used |= !other->session->worker ||
 				!other->session->worker->residency.suspended;
 		if (!used && may_leave(segment, NULL, &used_ns))
-			leave(segment, 0);
+			begin_leaving(segment, 0);
 	}
 }

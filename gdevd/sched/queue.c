@@ -76,7 +76,7 @@ void node_weigh(
 }
 
 /* Whether somebody waits for the holder has changed, perhaps. */
-static void contention(struct sched_queue *queue, uint64_t now_ns)
+static void note_contention(struct sched_queue *queue, uint64_t now_ns)
 {
 	bool contended = queue->holder && !list_empty(&queue->waiting);
 
@@ -91,7 +91,7 @@ void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_
 {
 	node->waiting_since_ns = now_ns;
 	list_append(&queue->waiting, &node->wait);
-	contention(queue, now_ns);
+	note_contention(queue, now_ns);
 	if (queue->policy->arrive)
 		queue->policy->arrive(queue, node, now_ns);
 }
@@ -99,13 +99,13 @@ void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_
 void node_take(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
 {
 	list_remove(&node->wait);
-	contention(queue, now_ns);
+	note_contention(queue, now_ns);
 }
 
 void node_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns)
 {
 	list_remove(&node->wait);
-	contention(queue, now_ns);
+	note_contention(queue, now_ns);
 	if (queue->policy->pause)
 		queue->policy->pause(queue, node, now_ns);
 }
@@ -119,7 +119,7 @@ void node_hold(
 	queue->chosen_ns = chosen_ns;
 	queue->contended_ns = 0;
 	queue->contended = false;
-	contention(queue, now_ns);
+	note_contention(queue, now_ns);
 }
 
 void node_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See sched.h. Every event ends in settle(), which grants a free resource, tells a holder what it has to
+ * See sched.h. Every event ends in settle_sched(), which grants a free resource, tells a holder what it has to
  * know, and computes when to be called again.
  *
  * A node waits, or holds, or neither. A group waits while one of its entities does, unless it holds, has
@@ -113,7 +113,7 @@ static void bring_gang(struct sched *sched, uint64_t now_ns)
 
 /* ---- the arbiter ---- */
 
-static void give(struct sched *sched, struct sched_group *group, struct sched_entity *entity,
+static void give_turn(struct sched *sched, struct sched_group *group, struct sched_entity *entity,
 	uint64_t chosen_ns, uint64_t now_ns)
 {
 	node_hold(&sched->groups, &group->node, chosen_ns, now_ns);
@@ -138,7 +138,7 @@ static void give_to_heir(struct sched *sched, uint64_t now_ns)
 
 	if (!node_waits(&group->node))
 		node_wait(&sched->groups, &group->node, now_ns);
-	give(sched, group, sched->heir, sched->handed_ns, now_ns);
+	give_turn(sched, group, sched->heir, sched->handed_ns, now_ns);
 }
 
 /* Gives the free resource to the next, if there is one. Returns when to try again. */
@@ -164,7 +164,7 @@ static uint64_t give_next(struct sched *sched, uint64_t now_ns)
 			group->members.policy->pick(&group->members, now_ns, &group->not_before_ns);
 		if (member) {
 			group->not_before_ns = 0;
-			give(sched, group, entity_of(member), now_ns, now_ns);
+			give_turn(sched, group, entity_of(member), now_ns, now_ns);
 			return UINT64_MAX;
 		}
 		node_pause(groups, node, now_ns);
@@ -197,7 +197,7 @@ static uint64_t holder_until(struct sched *sched, uint64_t now_ns)
 
 /* Prepares, of each group that waits, the entity that has waited for longest: a policy says only when it must which
  * is next. */
-static void prepare(struct sched *sched)
+static void prepare_waiting(struct sched *sched)
 {
 	unsigned left = PREPARED_MAX;
 	struct sched_node *node, *member;
@@ -244,7 +244,7 @@ static struct sched_entity *follower(struct sched *sched, uint64_t now_ns)
 }
 
 /* Lets the holder know which entity follows it, as things are. */
-static void name(struct sched *sched, uint64_t now_ns)
+static void name_follower(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_entity *entity;
 
@@ -267,17 +267,17 @@ static void revoke_holder(struct sched *sched, enum worker_revoke how, uint64_t 
 	sched->revoked = how;
 	sched->revoked_ns = now_ns;
 	if (how == REVOKE_NOW)
-		name(sched, now_ns);
+		name_follower(sched, now_ns);
 	sched->ops->revoke(sched, sched->holder, how);
 	list_for_each (entity, &sched->holder->gang, gang)
 		if (entity->along)
 			sched->ops->revoke(sched, entity, how);
 	if (how == REVOKE_NOW && !sched->named && sched->ops->prepare)
-		prepare(sched);
+		prepare_waiting(sched);
 }
 
 /* Tells the holder that others wait, or that its time is over. Returns when to look again. */
-static uint64_t press(struct sched *sched, uint64_t now_ns)
+static uint64_t press_holder(struct sched *sched, uint64_t now_ns)
 {
 	uint64_t until_ns;
 
@@ -290,12 +290,12 @@ static uint64_t press(struct sched *sched, uint64_t now_ns)
 		}
 		revoke_holder(sched, REVOKE_NOW, now_ns);
 	} else {
-		name(sched, now_ns);
+		name_follower(sched, now_ns);
 	}
 	return sched->revoked_ns + SCHED_OVERDUE_NS;
 }
 
-static void settle(struct sched *sched, uint64_t now_ns)
+static void settle_sched(struct sched *sched, uint64_t now_ns)
 {
 	struct sched_node *node;
 	uint64_t next_ns = UINT64_MAX;
@@ -305,7 +305,7 @@ static void settle(struct sched *sched, uint64_t now_ns)
 	if (!sched->holder)
 		next_ns = give_next(sched, now_ns);
 	if (sched->holder)
-		next_ns = press(sched, now_ns);
+		next_ns = press_holder(sched, now_ns);
 	list_for_each (node, &sched->groups.nodes, link) {
 		struct sched_group *group = group_of(node);
 		uint64_t ready_ns = group_ready_ns(group);
@@ -350,7 +350,7 @@ void sched_group_change(
 	if (strict && !group->strict)
 		group->strict_since_ns = now_ns;
 	group->strict = strict;
-	settle(group->sched, now_ns);
+	settle_sched(group->sched, now_ns);
 }
 
 void sched_group_remove(struct sched_group *group)
@@ -393,7 +393,7 @@ static void set_nice(struct sched_entity *entity, int nice, uint64_t now_ns)
 void sched_renice(struct sched_entity *entity, int nice, uint64_t now_ns)
 {
 	set_nice(entity, nice, now_ns);
-	settle(entity->group->sched, now_ns);
+	settle_sched(entity->group->sched, now_ns);
 }
 
 void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
@@ -411,7 +411,7 @@ void sched_acquire(struct sched_entity *entity, int nice, uint64_t now_ns)
 		group_update(entity->group, false, now_ns);
 		go_along(entity, now_ns);
 	}
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 /* Whether the holder has handed over to the entity that was named. If it has not, the name is withdrawn, so that it
@@ -429,8 +429,8 @@ static void group_leaves(struct sched_group *group, bool held, uint64_t now_ns)
 	group_update(group, held && group->sched->groups.holder != &group->node, now_ns);
 }
 
-/* The entity does not hold the resource any more; settle() decides which is next. */
-static void leave(struct sched *sched, uint64_t now_ns)
+/* The entity does not hold the resource any more; settle_sched() decides which is next. */
+static void end_turn(struct sched *sched, uint64_t now_ns)
 {
 	sched->heir = has_handed(sched, now_ns) ? sched->named : NULL;
 	sched->named = NULL;
@@ -452,7 +452,7 @@ static void leave_to_gang(struct sched *sched, uint64_t now_ns)
 		sched->holder = next;
 		return;
 	}
-	leave(sched, now_ns);
+	end_turn(sched, now_ns);
 	if (turn != group)
 		group_update(turn, true, now_ns);
 }
@@ -489,7 +489,7 @@ uint64_t sched_least_ns(const struct sched_entity *entity, uint64_t now_ns)
 	       LEAST_PART;
 }
 
-static void charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
+static void charge_entity(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns)
 {
 	struct sched_group *group = entity->group;
 	struct sched_queue *groups = &group->sched->groups, *members = &group->members;
@@ -521,7 +521,7 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 	struct sched *sched = group->sched;
 	bool held = sched->holder == entity, along;
 
-	charge(entity, used_ns, now_ns);
+	charge_entity(entity, used_ns, now_ns);
 	entity->granted_ns = now_ns;
 	if (entity->state == ENTITY_WAITING)
 		return;
@@ -542,7 +542,7 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 	if (along)
 		go_along(entity, now_ns);
 	group_leaves(group, held, now_ns);
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 /* Somebody else has, or wants, what is arbitrated by the queue. */
@@ -568,7 +568,7 @@ void sched_charge(struct sched_entity *entity, uint64_t used_ns, uint64_t now_ns
 		wanted_by_others(groups, &group->node) ? used_ns : 0, now_ns);
 	node_charge(members, &entity->node, used_ns,
 		wanted_by_others(members, &entity->node) ? used_ns : 0, now_ns);
-	settle(group->sched, now_ns);
+	settle_sched(group->sched, now_ns);
 }
 
 /* The group whose turn it is may go: the turn is the present holder's group's. */
@@ -605,7 +605,7 @@ void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns)
 	if (list_empty(&group->members.nodes) && sched->groups.holder == &group->node)
 		pass_turn(sched, now_ns);
 	group_leaves(group, held, now_ns);
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 /* The entity has not left in time. Others have waited for it since `from_ns`. */
@@ -661,7 +661,7 @@ static void give_to_all(struct sched *sched, uint64_t now_ns)
 		gang_set_along(entity, false);
 	if (sched->holder) {
 		gang_set_along(sched->holder, false);
-		leave(sched, now_ns);
+		end_turn(sched, now_ns);
 	}
 	sched->heir = NULL; /* it is one of all */
 	list_for_each (node, &sched->groups.nodes, link) {
@@ -685,7 +685,7 @@ void sched_set_policy(struct sched *sched, const struct sched_policy *policy, ui
 		take_back(sched, now_ns);
 	if (!everyone && policy->everyone)
 		give_to_all(sched, now_ns);
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 void sched_group_set_policy(
@@ -695,7 +695,7 @@ void sched_group_set_policy(
 		return;
 	queue_change(&group->members, policy, now_ns);
 	group->not_before_ns = 0; /* the other one's reason */
-	settle(group->sched, now_ns);
+	settle_sched(group->sched, now_ns);
 }
 
 void sched_set_times(struct sched *sched, uint64_t quantum_ns, uint64_t switch_ns, uint64_t now_ns)
@@ -711,7 +711,7 @@ void sched_set_times(struct sched *sched, uint64_t quantum_ns, uint64_t switch_n
 		group_of(node)->members.quantum_ns = quantum_ns;
 		group_of(node)->members.switch_ns = switch_ns;
 	}
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 void sched_tick(struct sched *sched, uint64_t now_ns)
@@ -719,7 +719,7 @@ void sched_tick(struct sched *sched, uint64_t now_ns)
 	if (sched->holder && sched->revoked == REVOKE_NOW &&
 		now_ns - sched->revoked_ns >= SCHED_OVERDUE_NS)
 		give_up_on(sched, now_ns);
-	settle(sched, now_ns);
+	settle_sched(sched, now_ns);
 }
 
 void sched_keep(struct sched_entity *entity, uint64_t until_ns)

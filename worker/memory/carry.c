@@ -51,7 +51,7 @@ static int make_space(struct core *core, struct carry *carry)
 	return error;
 }
 
-static int prepare(struct core *core, struct carry *carry)
+static int prepare_pieces(struct core *core, struct carry *carry)
 {
 	struct control_shm segment = carry->segment;
 	struct control_shm message = shared_message(SHM_COMMAND_RESTORE, segment.id);
@@ -69,7 +69,7 @@ static int prepare(struct core *core, struct carry *carry)
 	return error ? error : core->ops->queue_create(core->space, 0, &carry->queue);
 }
 
-static void copied(struct device_command *command, int error)
+static void piece_copied(struct device_command *command, int error)
 {
 	struct carried *carried = container_of(command, struct carried, command);
 
@@ -78,7 +78,7 @@ static void copied(struct device_command *command, int error)
 }
 
 /* Nobody else asks the device: the worker has nothing in flight that it knows of. */
-static void await(struct core *core, const struct carried *carried)
+static void await_moves(struct core *core, const struct carried *carried)
 {
 	while (!__atomic_load_n(&carried->done, __ATOMIC_ACQUIRE)) {
 		bool any = core->ops->work && core->ops->work(core->device);
@@ -92,7 +92,7 @@ static int copy_piece(struct core *core, const struct carry *carry, const struct
 {
 	uint64_t device = carry->range.address + piece->offset;
 	uint64_t host = (uintptr_t)carry->copy + piece->offset;
-	struct carried carried = {.command = {.kind = DEVICE_COPY, .done = copied}};
+	struct carried carried = {.command = {.kind = DEVICE_COPY, .done = piece_copied}};
 
 	carried.command.copy = (struct device_copy){
 		.direction = carry->in ? COPY_TO_DEVICE : COPY_FROM_DEVICE,
@@ -104,7 +104,7 @@ static int copy_piece(struct core *core, const struct carry *carry, const struct
 	};
 
 	core->ops->submit(carry->queue, &carried.command);
-	await(core, &carried);
+	await_moves(core, &carried);
 	return carried.error;
 }
 
@@ -129,7 +129,7 @@ static void carry_job(struct job *job)
 	struct control_shm message =
 		shared_message((enum control_shm_command)carry->segment.command, carry->segment.id);
 	struct core *core = carry->core;
-	int error = prepare(core, carry);
+	int error = prepare_pieces(core, carry);
 
 	for (size_t i = 0; i < carry->range.piece_count && !error; i++)
 		error = copy_piece(core, carry, &carry->range.pieces[i]);

@@ -32,7 +32,7 @@ static int copy_from(struct core *core, const struct device_copy *copy,
 	return error;
 }
 
-static void fill(const struct device_fill *fill, uint8_t *to)
+static void fill_piece(const struct device_fill *fill, uint8_t *to)
 {
 	uint64_t bytes = fill->width * fill->element_bytes;
 
@@ -60,12 +60,12 @@ static int fill_slot(struct core *core, const struct device_fill *fill_all,
 	int error = 0;
 
 	if (slot->pool == SWAP_MEMORY) {
-		fill(fill_all, (uint8_t *)slot->base + at);
+		fill_piece(fill_all, (uint8_t *)slot->base + at);
 		return 0;
 	}
 	part.height = 1;
 	part.width = min_of(fill_all->width, FILL_BYTES / fill_all->element_bytes);
-	fill(&part, pattern);
+	fill_piece(&part, pattern);
 	for (uint64_t y = 0; y < fill_all->height; y++)
 		for (uint64_t x = 0, bytes; x < row && !error; x += bytes) {
 			bytes = min_of(row - x, part.width * part.element_bytes);

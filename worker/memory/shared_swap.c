@@ -141,7 +141,7 @@ static void drop_job(struct job *job)
 static void carry_out(struct core *core, struct shared *shared);
 
 /* The client does not copy by itself any more, until it has mapped anew what is there by then. */
-static void stopped(struct core *core, struct direct_stop *stop)
+static void client_stopped(struct core *core, struct direct_stop *stop)
 {
 	struct shared *shared = container_of(stop, struct shared, stop);
 
@@ -161,7 +161,7 @@ static void begin_leaving(struct core *core, struct shared *shared)
 	if (!shared->range->lent || shared->stopping)
 		return;
 	shared->stopping = true;
-	shared->stop.stopped = stopped;
+	shared->stop.stopped = client_stopped;
 	memory_pin(shared->range);
 	direct_stop(core, &shared->stop);
 }
@@ -224,7 +224,7 @@ void shared_remove(struct core *core, struct shared *shared)
 	residency_wake(core);
 }
 
-static void stay(struct core *core, struct shared *shared)
+static void let_stay(struct core *core, struct shared *shared)
 {
 	shared->order = 0;
 	if (shared->place == SHARED_LEAVING || shared->place == SHARED_LEFT)
@@ -245,7 +245,7 @@ void shared_lost(struct core *core)
 
 	list_for_each (shared, &core->memory.shared, link) {
 		shared->copy_wanted = false;
-		stay(core, shared);
+		let_stay(core, shared);
 	}
 	residency_wake(core);
 }
@@ -308,7 +308,7 @@ static int begin_copy(struct core *core, struct shared *shared, struct range *ra
 	return core->ops->queue_create(core->space, 0, &shared->queue);
 }
 
-static void moved(struct core *core, struct command *command)
+static void piece_moved(struct core *core, struct command *command)
 {
 	struct shared *shared = command->owner;
 
@@ -332,8 +332,8 @@ static void copy_pieces(struct core *core, struct shared *shared, struct range *
 	for (size_t i = 0; i < range->piece_count; i++) {
 		struct piece *piece = &range->pieces[i];
 		if (!shared->error)
-			shared->error =
-				residency_move_on(core, shared->queue, piece, out, moved, shared);
+			shared->error = residency_move_on(
+				core, shared->queue, piece, out, piece_moved, shared);
 		if (shared->error)
 			piece->slot = NULL;
 		else
@@ -387,10 +387,10 @@ static void write_out(struct core *core, uint32_t id, int *fd)
 	shared_say(core, id, SHM_COMMAND_WRITE, -EAGAIN);
 }
 
-static void want(struct core *core, struct shared *shared);
+static void want_segment(struct core *core, struct shared *shared);
 
 /* A session of another device asks for it. */
-static void fetch(struct core *core, uint32_t id)
+static void fetch_for_peer(struct core *core, uint32_t id)
 {
 	struct shared *shared;
 
@@ -398,7 +398,7 @@ static void fetch(struct core *core, uint32_t id)
 		return;
 	list_for_each (shared, &core->memory.shared, link)
 		if (shared->description.id == id)
-			want(core, shared);
+			want_segment(core, shared);
 }
 
 void shared_ordered(struct core *core, const struct control_shm *order, int *fds, size_t fd_count)
@@ -420,14 +420,14 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 		return;
 	}
 	if (command == SHM_COMMAND_FETCH) {
-		fetch(core, id);
+		fetch_for_peer(core, id);
 		return;
 	}
 	list_for_each (shared, &core->memory.shared, link) {
 		if (shared->description.id != id)
 			continue;
 		if (command == SHM_COMMAND_STAY) {
-			stay(core, shared);
+			let_stay(core, shared);
 			forget_copy(shared);
 			continue;
 		}
@@ -526,7 +526,7 @@ static void fetch_job(struct job *job)
 }
 
 /* A session that may only read has written to bring it in. */
-static int protect(struct core *core, struct shared *shared)
+static int protect_pieces(struct core *core, struct shared *shared)
 {
 	if (!shared->range->read_only)
 		return 0;
@@ -544,7 +544,7 @@ static void loaded_job(struct job *job)
 
 	end_copy(core, shared);
 	if (!error)
-		error = protect(core, shared);
+		error = protect_pieces(core, shared);
 	if (!error)
 		error = shared_back(core, &shared->moving, &shared->description);
 	if (error) {
@@ -602,7 +602,7 @@ static int take_chunks(
 }
 
 /* A worker without a session has brought it in, or could not: then it is used where it is. */
-static void carried(struct core *core, struct control_request *request, int status,
+static void segment_carried(struct core *core, struct control_request *request, int status,
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
 	struct shared *shared = container_of(request, struct shared, request);
@@ -624,7 +624,7 @@ static void carried(struct core *core, struct control_request *request, int stat
 		shared_arrived(core, shared, SHARED_AWAY, status);
 }
 
-static void ask(struct core *core, struct shared *shared, enum control_shm_command command,
+static void ask_gdevd(struct core *core, struct shared *shared, enum control_shm_command command,
 	__typeof__(((struct control_request *)0)->answered) answered)
 {
 	shared->request.message.shm = shared_message(command, shared->description.id);
@@ -639,7 +639,7 @@ static void room_decided(struct core *core, struct charge *charge, int status)
 	struct shared *shared = container_of(charge, struct shared, charge);
 
 	if (!status && shared->reader && control_connected(core))
-		ask(core, shared, SHM_COMMAND_CARRY, carried);
+		ask_gdevd(core, shared, SHM_COMMAND_CARRY, segment_carried);
 	else
 		service_job(core, LANE_LOADING, &shared->job, status ? shared_map_job : load_job);
 }
@@ -684,14 +684,14 @@ static void restore_answered(struct core *core, struct control_request *request,
 		shared_arrived(core, shared, SHARED_AWAY, status);
 }
 
-static void want(struct core *core, struct shared *shared)
+static void want_segment(struct core *core, struct shared *shared)
 {
 	if (shared->place != SHARED_AWAY || !shared->range || !shared->range->ready ||
 		shared->registering || !control_connected(core))
 		return;
 	set_place(core, shared, SHARED_WANTED);
 	memory_pin(shared->range);
-	ask(core, shared, SHM_COMMAND_RESTORE, restore_answered);
+	ask_gdevd(core, shared, SHM_COMMAND_RESTORE, restore_answered);
 }
 
 bool shared_want_all(struct core *core)
@@ -701,7 +701,7 @@ bool shared_want_all(struct core *core)
 	if (!core->memory.shared_away)
 		return false;
 	list_for_each (shared, &core->memory.shared, link)
-		want(core, shared);
+		want_segment(core, shared);
 	return true;
 }
 
@@ -742,5 +742,5 @@ void shared_want(struct core *core, const struct device_command *command)
 	size_t count = find_away(core, command, found);
 
 	for (size_t i = 0; i < count; i++)
-		want(core, found[i]);
+		want_segment(core, found[i]);
 }
