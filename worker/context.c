@@ -200,6 +200,15 @@ bool context_left(struct core *core, bool failed)
 
 /* ---- having it again ---- */
 
+static void try_again_later(struct core *core)
+{
+	struct context *context = &core->context;
+
+	set_state(core, CONTEXT_RETIRED);
+	context->retry_at_ns = clock_now_ns() + RETRY_NS;
+	service_timer(core, context->retry_at_ns);
+}
+
 static void open_job(struct job *job)
 {
 	struct context *context = container_of(job, struct context, job);
@@ -215,9 +224,7 @@ static void open_job(struct job *job)
 		context_reopened(core);
 	} else if (error == -ENOMEM && ++context->tries < TRIES_MAX) {
 		memory_return(core, (struct control_return){.device_bytes = whole_bytes(context)});
-		set_state(core, CONTEXT_RETIRED);
-		context->retry_at_ns = clock_now_ns() + RETRY_NS;
-		service_timer(core, context->retry_at_ns);
+		try_again_later(core);
 	} else {
 		log_error("session %llu: its context cannot be made again: %s",
 			(unsigned long long)core->session.session, gdev_strerror(error));
@@ -238,15 +245,10 @@ static void open_now(struct core *core)
 static void room_answered(struct core *core, struct control_request *request, int status,
 	const struct control_header *reply, int *fds, size_t fd_count)
 {
-	struct context *context = &core->context;
-
-	if (!status || status == -ENOTCONN) {
+	if (!status || status == -ENOTCONN)
 		open_now(core);
-		return;
-	}
-	set_state(core, CONTEXT_RETIRED);
-	context->retry_at_ns = clock_now_ns() + RETRY_NS;
-	service_timer(core, context->retry_at_ns);
+	else
+		try_again_later(core);
 }
 
 static void ask_for_context(struct core *core)

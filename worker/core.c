@@ -279,11 +279,9 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	if (error)
 		goto err_space;
 	range->ready = true;
-	if (core->ops->host_register) {
-		error = core->ops->host_register(core->space, attach->arena_base, staging);
-		if (error)
-			goto err_range;
-	}
+	error = memory_register(core, attach->arena_base, staging);
+	if (error)
+		goto err_range;
 	fcntl(peer_fd, F_SETFL, fcntl(peer_fd, F_GETFL) | O_NONBLOCK);
 	core->peer_fd = peer_fd;
 	error = service_watch(core, peer_fd);
@@ -300,8 +298,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 
 err_registered:
 	core->peer_fd = -1;
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, attach->arena_base, staging);
+	memory_unregister(core, attach->arena_base, staging);
 err_range:
 	memory_remove(core, range);
 err_space:
@@ -327,9 +324,7 @@ void core_destroy(struct core *core)
 	residency_finish(core);
 	commands_finish(core);
 	if (core->attached) {
-		if (core->ops->host_unregister)
-			core->ops->host_unregister(
-				core->space, core->session.arena_base, core->config.staging_bytes);
+		memory_unregister(core, core->session.arena_base, core->config.staging_bytes);
 		core->ops->space_destroy(core->space);
 	}
 	core->ops->close(core->device);

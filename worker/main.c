@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +53,13 @@ static const char usage[] =
 	"  --gives-way 1          of a software device: leaves processors to who else wants them\n";
 
 struct options {
-	int control_fd;
 	const char *device, *workers_socket;
-	uint64_t device_memory, host_memory, memory, staging, threads, context, parts, gives_way;
-	uid_t user;
-	gid_t group;
+	uint64_t control_fd, device_memory, host_memory, memory, staging, threads, context, parts;
+	uint64_t gives_way, user, group;
 };
+
+_Static_assert('?' % _Alignof(struct options),
+	"getopt's answer to what it does not know is no field's offset");
 
 static int parse_number(const char *text, uint64_t max, uint64_t *value)
 {
@@ -67,83 +70,51 @@ static int parse_number(const char *text, uint64_t max, uint64_t *value)
 	return errno || *end || end == text || *text == '-' || *value > max ? -EINVAL : 0;
 }
 
-static int parse_option(struct options *options, int option)
-{
-	uint64_t number = 0;
-	bool text = option == 'd' || option == 'w';
-	int error = text ? 0 : parse_number(optarg, INT64_MAX, &number);
-
-	switch (option) {
-	case 'c':
-		options->control_fd = (int)number;
-		break;
-	case 'd':
-		options->device = optarg;
-		break;
-	case 'm':
-		options->device_memory = number;
-		break;
-	case 'h':
-		options->host_memory = number;
-		break;
-	case 'o':
-		options->memory = number;
-		break;
-	case 't':
-		options->threads = number;
-		break;
-	case 'w':
-		options->workers_socket = optarg;
-		break;
-	case 'x':
-		options->context = number;
-		break;
-	case 'p':
-		options->parts = number;
-		break;
-	case 'y':
-		options->gives_way = number;
-		break;
-	case 'u':
-		options->user = (uid_t)number;
-		break;
-	case 'g':
-		options->group = (gid_t)number;
-		break;
-	case 's':
-		options->staging = number;
-		break;
-	default:
-		return -EINVAL;
+/* An option's value is where its field is, which is a text or a number. */
+#define OPTION(name, field)                                                                        \
+	{                                                                                          \
+		name, required_argument, NULL, offsetof(struct options, field)                     \
 	}
-	return error;
+
+static const struct option known[] = {
+	OPTION("control-fd", control_fd),
+	OPTION("device", device),
+	OPTION("device-memory", device_memory),
+	OPTION("threads", threads),
+	OPTION("workers-socket", workers_socket),
+	OPTION("parts", parts),
+	OPTION("user", user),
+	OPTION("group", group),
+	OPTION("staging", staging),
+	OPTION("host-memory", host_memory),
+	OPTION("memory", memory),
+	OPTION("context", context),
+	OPTION("gives-way", gives_way),
+	{NULL, 0, NULL, 0},
+};
+
+static int parse_option(struct options *options, int offset)
+{
+	void *field = (char *)options + offset;
+
+	if (offset == '?')
+		return -EINVAL;
+	if (offset != offsetof(struct options, device) &&
+		offset != offsetof(struct options, workers_socket))
+		return parse_number(optarg, INT64_MAX, field);
+	*(const char **)field = optarg;
+	return 0;
 }
 
 static int parse_options(int argc, char **argv, struct options *options)
 {
-	static const struct option known[] = {
-		{"control-fd", required_argument, NULL, 'c'},
-		{"device", required_argument, NULL, 'd'},
-		{"device-memory", required_argument, NULL, 'm'},
-		{"threads", required_argument, NULL, 't'},
-		{"workers-socket", required_argument, NULL, 'w'},
-		{"parts", required_argument, NULL, 'p'},
-		{"user", required_argument, NULL, 'u'},
-		{"group", required_argument, NULL, 'g'},
-		{"staging", required_argument, NULL, 's'},
-		{"host-memory", required_argument, NULL, 'h'},
-		{"memory", required_argument, NULL, 'o'},
-		{"context", required_argument, NULL, 'x'},
-		{"gives-way", required_argument, NULL, 'y'},
-		{NULL, 0, NULL, 0},
-	};
-	int option, error = 0;
+	int offset, error = 0;
 
 	*options = (struct options){
-		.control_fd = -1, .parts = 1, .user = (uid_t)-1, .group = (gid_t)-1};
-	while (!error && (option = getopt_long(argc, argv, "", known, NULL)) != -1)
-		error = parse_option(options, option);
-	if (error || optind != argc || options->control_fd < 0 || !options->device ||
+		.control_fd = UINT64_MAX, .parts = 1, .user = (uid_t)-1, .group = (gid_t)-1};
+	while (!error && (offset = getopt_long(argc, argv, "", known, NULL)) != -1)
+		error = parse_option(options, offset);
+	if (error || optind != argc || options->control_fd > INT_MAX || !options->device ||
 		options->threads > 4096 || !options->parts || options->parts > 4096 ||
 		options->staging % ARENA_ALIGN)
 		return -EINVAL;
@@ -196,7 +167,7 @@ static int open_core(const struct options *options, struct core **core)
 			},
 		.staging_bytes = options->staging,
 		.host_bytes = options->host_memory,
-		.control_fd = options->control_fd,
+		.control_fd = (int)options->control_fd,
 		.gdevd_socket = options->workers_socket,
 		.ended = ended,
 	};
@@ -256,12 +227,12 @@ int main(int argc, char **argv)
 	error = open_core(&options, &core);
 	if (error) {
 		log_error("cannot open device %s: %s", options.device, gdev_strerror(error));
-		say_bye(options.control_fd, error);
+		say_bye((int)options.control_fd, error);
 		return 1;
 	}
 	prctl(PR_SET_PDEATHSIG, 0);
-	error = sandbox_enter(
-		options.user, options.group, core->ops->opens_files, memory_limit(&options, core));
+	error = sandbox_enter((uid_t)options.user, (gid_t)options.group, core->ops->opens_files,
+		memory_limit(&options, core));
 	if (!error)
 		error = control_ready(core);
 	if (!error)

@@ -5,7 +5,6 @@
 #include "worker/peer.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,22 +16,6 @@
 #include "worker/memory/shm.h"
 
 #define PAGE_BYTES 4096
-
-/* The range is ours alone until it is ready, so mapping needs no lock. */
-static int map_host(struct core *core, struct range *range, int fd, uint64_t offset)
-{
-	void *base = (void *)(uintptr_t)range->address;
-	int error = 0;
-
-	if (mmap(base, range->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		    (off_t)offset) == MAP_FAILED)
-		error = -errno; /* what was there may be gone */
-	else if (core->ops->host_register)
-		error = core->ops->host_register(core->space, range->address, range->bytes);
-	if (error)
-		memory_reserve_again(range->address, range->bytes);
-	return error;
-}
 
 static int host_add(
 	struct core *core, const struct peer_message *message, const int *fds, size_t fd_count)
@@ -52,7 +35,8 @@ static int host_add(
 	core_unlock(core);
 	if (error)
 		return error;
-	error = map_host(core, range, fds[0], offset);
+	/* The range is ours alone until it is ready, so mapping needs no lock. */
+	error = memory_map_host(core, range->address, range->bytes, fds[0], offset);
 	core_lock(core);
 	if (error)
 		memory_remove(core, range);

@@ -162,9 +162,8 @@ void memory_uncharge(struct core *core, uint64_t bytes)
 	struct memory *memory = &core->memory;
 
 	memory->used_bytes -= bytes;
-	if (slack_of(memory) > MEMORY_SLACK_BYTES) {
+	if (slack_of(memory) > MEMORY_SLACK_BYTES)
 		give_back(core, slack_of(memory) - MEMORY_SLACK_BYTES);
-	}
 	note_change(core);
 	memory_reconsider(core);
 }
@@ -225,20 +224,13 @@ static void trim_job(struct job *job)
 uint64_t memory_tick(struct core *core, uint64_t now_ns)
 {
 	struct memory *memory = &core->memory;
+	uint64_t since_ns = memory->slack_since_ns;
+	uint64_t due_ns = since_ns ? since_ns + SLACK_NS : core->swap.trim_at_ns;
 
-	if (memory->trimming)
+	if (memory->trimming || (!since_ns && core->swap.free_bytes <= memory->used_bytes))
 		return UINT64_MAX;
-	if (!memory->slack_since_ns) {
-		if (core->swap.free_bytes <= memory->used_bytes)
-			return UINT64_MAX;
-		if (now_ns < core->swap.trim_at_ns)
-			return core->swap.trim_at_ns;
-		memory->trimming = true;
-		service_job(core, LANE_CALLS, &memory->trim_job, trim_job);
-		return UINT64_MAX;
-	}
-	if (now_ns < memory->slack_since_ns + SLACK_NS)
-		return memory->slack_since_ns + SLACK_NS;
+	if (now_ns < due_ns)
+		return due_ns;
 	memory->trimming = true;
 	service_job(core, LANE_CALLS, &memory->trim_job, trim_job);
 	return UINT64_MAX;

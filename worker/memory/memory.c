@@ -36,8 +36,8 @@ void memory_finish(struct core *core)
 		if (range->piece_count)
 			memory_unmap_pieces(core, range, range->piece_count);
 		memory_drop_pieces(core, range);
-		if (range->kind == RANGE_HOST && range->ready && core->ops->host_unregister)
-			core->ops->host_unregister(core->space, range->address, range->bytes);
+		if (range->kind == RANGE_HOST && range->ready)
+			memory_unregister(core, range->address, range->bytes);
 		if (range->array)
 			core->ops->array_destroy(range->array);
 		if (range->shared)
@@ -297,9 +297,7 @@ static void free_host_job(struct job *job)
 	struct core *core = command->core;
 	struct range *range = command->range;
 
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, range->address, range->bytes);
-	memory_reserve_again(range->address, range->bytes);
+	memory_unmap_host(core, range->address, range->bytes);
 	core_lock(core);
 	memory_remove(core, range);
 	command_answer(command, 0, NULL, 0);

@@ -203,6 +203,12 @@ void memory_unmap_pieces(struct core *core, struct range *range, size_t count);
 void memory_drop_pieces(struct core *core, struct range *range);
 /* Destroys chunks that are kept, down to `limit` and to what is paid for. */
 void memory_trim(struct core *core, uint64_t limit);
+/* Lets the device use host memory of ours, where it has to be told of it; and not any more. */
+int memory_register(struct core *core, uint64_t address, uint64_t bytes);
+void memory_unregister(struct core *core, uint64_t address, uint64_t bytes);
+/* Maps a file's memory at an address that is reserved, and registers it. With an error the reservation is back. */
+int memory_map_host(struct core *core, uint64_t address, uint64_t bytes, int fd, uint64_t offset);
+void memory_unmap_host(struct core *core, uint64_t address, uint64_t bytes);
 /* Puts the arena's reservation back over a mapping of host memory. */
 void memory_reserve_again(uint64_t address, uint64_t bytes);
 

@@ -203,6 +203,40 @@ void memory_trim(struct core *core, uint64_t limit)
 	} while (kept);
 }
 
+/* ---- host memory ---- */
+
+int memory_register(struct core *core, uint64_t address, uint64_t bytes)
+{
+	return core->ops->host_register ? core->ops->host_register(core->space, address, bytes) : 0;
+}
+
+void memory_unregister(struct core *core, uint64_t address, uint64_t bytes)
+{
+	if (core->ops->host_unregister)
+		core->ops->host_unregister(core->space, address, bytes);
+}
+
+int memory_map_host(struct core *core, uint64_t address, uint64_t bytes, int fd, uint64_t offset)
+{
+	void *base = (void *)(uintptr_t)address;
+	int error;
+
+	if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) ==
+		MAP_FAILED)
+		error = -errno; /* what was there may be gone */
+	else
+		error = memory_register(core, address, bytes);
+	if (error)
+		memory_reserve_again(address, bytes);
+	return error;
+}
+
+void memory_unmap_host(struct core *core, uint64_t address, uint64_t bytes)
+{
+	memory_unregister(core, address, bytes);
+	memory_reserve_again(address, bytes);
+}
+
 void memory_reserve_again(uint64_t address, uint64_t bytes)
 {
 	void *base = (void *)(uintptr_t)address;

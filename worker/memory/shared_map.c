@@ -20,29 +20,22 @@
 
 static int map_host_copy(struct core *core, const struct range *range, int fd)
 {
-	int error = 0, protection = PROT_READ | (range->read_only ? 0 : PROT_WRITE);
+	int error, protection = PROT_READ | (range->read_only ? 0 : PROT_WRITE);
 
 	if (mmap((void *)(uintptr_t)range->address, range->bytes, protection,
 		    MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED)
 		error = -ENOMEM;
-	else if (core->ops->host_register)
-		error = core->ops->host_register(core->space, range->address, range->bytes);
+	else
+		error = memory_register(core, range->address, range->bytes);
 	if (error)
 		memory_reserve_again(range->address, range->bytes);
 	return error;
 }
 
-static void unmap_host_copy(struct core *core, const struct range *range)
-{
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, range->address, range->bytes);
-	memory_reserve_again(range->address, range->bytes);
-}
-
 void shared_unmap(struct core *core, struct range *range)
 {
 	if (range->shared->place == SHARED_MAPPED)
-		unmap_host_copy(core, range);
+		memory_unmap_host(core, range->address, range->bytes);
 }
 
 /* ---- from a file to memory ---- */
@@ -90,7 +83,7 @@ static int move_to_memory(struct core *core, struct shared *shared)
 	if (error)
 		return error == -EAGAIN ? -ENOTCONN : error;
 	if (call_about_segment(core, shared, SHM_COMMAND_MAP, NULL, NULL)) {
-		unmap_host_copy(core, range);
+		memory_unmap_host(core, range->address, range->bytes);
 		return -ENOTCONN;
 	}
 	core_lock(core);
@@ -120,7 +113,7 @@ static int map_in_place(struct core *core, struct shared *shared)
 		return error;
 	if (!call_about_segment(core, shared, SHM_COMMAND_MAP, NULL, NULL))
 		return 0;
-	unmap_host_copy(core, shared->range);
+	memory_unmap_host(core, shared->range->address, shared->range->bytes);
 	return -ENOTCONN;
 }
 

@@ -259,8 +259,8 @@ int shared_map_copy(struct core *core, int fd, uint64_t bytes, void **copy)
 	if (fallocate(fd, 0, 0, (off_t)bytes))
 		return -ENOMEM;
 	*copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (*copy != MAP_FAILED && core->ops->host_register)
-		error = core->ops->host_register(core->space, (uintptr_t)*copy, bytes);
+	if (*copy != MAP_FAILED)
+		error = memory_register(core, (uintptr_t)*copy, bytes);
 	if (*copy != MAP_FAILED && (!error || error == -EINVAL))
 		return 0; /* that: pages of a file, which are copied nevertheless */
 	if (*copy != MAP_FAILED)
@@ -271,10 +271,10 @@ int shared_map_copy(struct core *core, int fd, uint64_t bytes, void **copy)
 
 void shared_unmap_copy(struct core *core, void *copy, uint64_t bytes)
 {
-	if (copy && core->ops->host_unregister)
-		core->ops->host_unregister(core->space, (uintptr_t)copy, bytes);
-	if (copy)
-		munmap(copy, bytes);
+	if (!copy)
+		return;
+	memory_unregister(core, (uintptr_t)copy, bytes);
+	munmap(copy, bytes);
 }
 
 /* Unlocked. */

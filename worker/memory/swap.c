@@ -37,15 +37,9 @@ void swap_init(struct core *core)
 	swap->fd = -1;
 }
 
-static void unregister_memory(struct core *core, const void *base, uint64_t bytes)
-{
-	if (core->ops->host_unregister)
-		core->ops->host_unregister(core->space, (uintptr_t)base, bytes);
-}
-
 static void destroy_slot(struct core *core, struct swap_slot *slot)
 {
-	unregister_memory(core, slot->base, slot->bytes);
+	memory_unregister(core, (uintptr_t)slot->base, slot->bytes);
 	munmap(slot->base, slot->bytes);
 	free(slot);
 }
@@ -54,7 +48,7 @@ static void destroy_buffer(struct core *core, struct swap_buffer *buffer)
 {
 	if (!buffer->base)
 		return;
-	unregister_memory(core, buffer->base, DEVICE_CHUNK_MAX);
+	memory_unregister(core, (uintptr_t)buffer->base, DEVICE_CHUNK_MAX);
 	munmap(buffer->base, DEVICE_CHUNK_MAX);
 }
 
@@ -232,8 +226,8 @@ static int make_slot(struct core *core, uint64_t bytes, struct swap_slot **resul
 	if (!slot->base)
 		goto err_free;
 	error = populate_pages(slot->base, bytes);
-	if (!error && core->ops->host_register)
-		error = core->ops->host_register(core->space, (uintptr_t)slot->base, bytes);
+	if (!error)
+		error = memory_register(core, (uintptr_t)slot->base, bytes);
 	if (error)
 		goto err_unmap;
 	*result = slot;
@@ -362,8 +356,8 @@ int swap_make_buffer(struct core *core, struct swap_buffer *buffer)
 	if (!base)
 		return -ENOMEM;
 	error = populate_pages(base, DEVICE_CHUNK_MAX);
-	if (!error && core->ops->host_register)
-		error = core->ops->host_register(core->space, (uintptr_t)base, DEVICE_CHUNK_MAX);
+	if (!error)
+		error = memory_register(core, (uintptr_t)base, DEVICE_CHUNK_MAX);
 	if (error)
 		munmap(base, DEVICE_CHUNK_MAX);
 	else
@@ -626,33 +620,23 @@ void swap_trim(struct core *core, uint64_t limit)
 /* Moves the slot's pages, with what is in them. */
 static int move_slot(struct core *core, struct swap_slot *slot, void *to)
 {
-	const struct device_ops *ops = core->ops;
 	int error = 0;
 
-	unregister_memory(core, slot->base, slot->bytes);
+	memory_unregister(core, (uintptr_t)slot->base, slot->bytes);
 	if (mremap(slot->base, slot->bytes, slot->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) ==
 		MAP_FAILED)
 		error = -errno;
 	else
 		slot->base = to;
-	if (!error && ops->host_register)
-		error = ops->host_register(core->space, (uintptr_t)slot->base, slot->bytes);
-	return error;
+	return error ? error : memory_register(core, (uintptr_t)slot->base, slot->bytes);
 }
 
 /* Not every device can be given pages of a file. */
 static int map_file(struct core *core, struct swap_slot *slot, uint64_t address)
 {
-	int error = 0;
+	int error = memory_map_host(core, address, slot->bytes, core->swap.fd, slot->offset);
 
-	if (mmap((void *)(uintptr_t)address, slot->bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_FIXED, core->swap.fd, (off_t)slot->offset) == MAP_FAILED)
-		error = -errno;
-	else if (core->ops->host_register)
-		error = core->ops->host_register(core->space, address, slot->bytes);
-	if (error)
-		memory_reserve_again(address, slot->bytes);
-	else
+	if (!error)
 		slot->base = (void *)(uintptr_t)address;
 	return error;
 }
@@ -677,8 +661,7 @@ void swap_unmap(struct core *core, struct swap_slot *slot)
 {
 	uint64_t address = (uintptr_t)slot->base, bytes = slot->bytes;
 
-	unregister_memory(core, slot->base, bytes);
-	memory_reserve_again(address, bytes); /* where its pages were */
+	memory_unmap_host(core, address, bytes); /* where its pages were */
 	core_lock(core);
 	if (slot->pool == SWAP_FILE) {
 		slot->base = NULL;
