@@ -79,8 +79,8 @@ struct config {
 	uint64_t device_memory; /* bytes; 0: the device's default */
 	uint64_t host_memory;   /* page-locked, of a session; 0: half of the machine's */
 	uint64_t worker_memory; /* a worker's own; 0: a quarter of the machine's, 4 GiB at least */
-	uint64_t
-		host_swap; /* for objects that are not on the device; UINT64_MAX: half of the machine's */
+	/* For objects that are not on the device; UINT64_MAX: half of the machine's. */
+	uint64_t host_swap;
 	uint64_t file_swap;        /* the same in files, when that is used up; 0: none */
 	char swap_directory[108];  /* where these are; "": the state directory */
 	uint64_t swap_reserve_pct; /* of the device, kept free as temporary swap space */
@@ -89,8 +89,8 @@ struct config {
 	uint64_t warm_workers, max_workers;
 	uint64_t warm_memory;    /* what the warm ones may hold of the device; 0: an eighth of it */
 	uint64_t worker_idle_ns; /* a surplus warm worker leaves after this */
-	uint64_t
-		retire_after_ns; /* an idle session gives its context back after this; UINT64_MAX: never */
+	/* Then an idle session gives its context back; UINT64_MAX: never. */
+	uint64_t retire_after_ns;
 	uint64_t context_memory; /* software GPU: what a context is said to take of its memory */
 	uint64_t sessions_per_uid;
 	uint64_t shared_per_uid; /* bytes of segments; UINT64_MAX: half of the device's memory */
@@ -132,7 +132,7 @@ int config_set_policy(
 /* A new virtual GPU with the defaults, in no list yet. -EINVAL: that is no name, and a sentence in
  * `error` says what is one; -ENOMEM. */
 int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error);
-/* Its sessions are placed, each on a device. */
+/* Whether it is of any device: its sessions are placed, each on one. */
 bool config_vgpu_is_any(const struct config_vgpu *vgpu);
 /* Which of the devices it is a part of; NULL: of any, or this gdevd does not serve that. */
 const struct config_served_device *config_vgpu_device(

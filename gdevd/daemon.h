@@ -61,13 +61,13 @@ struct vgpu {
 struct workers {
 	struct list all; /* struct worker.by_device, oldest first */
 	unsigned total, starting, warm, carrying;
-	unsigned
-		missed; /* so many clients waited at once, lately: the pool has twice as many more */
+	/* So many clients waited at once lately. The pool is larger by twice that. */
+	unsigned missed;
 	struct deadline retire, retry;
 	unsigned failures; /* starts that failed in a row */
 	uint64_t ready_ns; /* when the last one was ready */
 	bool backing_off;  /* until `retry` */
-	bool hopeless;     /* clients are told so, until one is ready */
+	bool hopeless;     /* clients are told so, until a worker is ready */
 	char why[80];      /* the last one failed; "": it did not */
 	bool adjusting;    /* workers_adjust() does not nest */
 };
@@ -106,10 +106,10 @@ struct device {
 	struct turning {
 		int fd; /* -1: none */
 		struct turns *page;
-		uint64_t said
-			[RESOURCES]; /* the word that is in `next`, unless the holder has taken it */
-		uint64_t preferred;  /* the session of the word `preferred`; 0: none */
-		uint32_t turn;       /* the last number */
+		/* The word that is in `next`, unless the holder has taken it. */
+		uint64_t said[RESOURCES];
+		uint64_t preferred; /* the session of the word `preferred`; 0: none */
+		uint32_t turn;      /* the last number */
 	} turning;
 };
 
@@ -148,8 +148,8 @@ struct worker {
 	struct session *session;
 	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
 	bool restored;               /* served its session before this gdevd started */
-	uint64_t
-		started; /* of a restored one: when the process began, as the ledger has it; 0: not known */
+	/* Of a restored one: when its process began, as the ledger has it; 0: not known. */
+	uint64_t started;
 	struct deadline deadline; /* of its start, or of its end */
 	uint64_t since_ns;        /* of the state */
 	uint64_t staging_bytes;
@@ -167,8 +167,8 @@ struct session_grant {
 	uint64_t page_ns;    /* and what the worker page said then */
 	uint64_t told_ns;    /* when it was told to leave; 0: not yet */
 	uint64_t used_ns;    /* of what was given back already */
-	uint64_t
-		loading_ns; /* what the worker page said of waiting for memory when it was granted */
+	/* How long it had waited for memory by then, as the worker page said. */
+	uint64_t loading_ns;
 };
 
 enum rank_source { RANK_OF_PROCESS, RANK_OF_THREAD, RANK_LENT };
@@ -179,8 +179,8 @@ struct rank {
 	int nice; /* that counts: the better of the next two */
 	int own;  /* the kernel's nice value */
 	int lent; /* of sessions that wait for this one; 19: none */
-	enum rank_source
-		from; /* whose `own` is: the client's process, or its thread that asked last */
+	/* Whose `own` is: the client's process's, or that of its thread that asked last. */
+	enum rank_source from;
 };
 
 /* How a session goes to another device (moving.c). */
@@ -318,8 +318,8 @@ struct daemon {
 	} measure;
 	struct unreached unreached;
 	struct ended history[HISTORY_SESSIONS];
-	uint64_t
-		ended_count; /* ever; the newest is history[(ended_count - 1) % HISTORY_SESSIONS] */
+	/* Ever. The newest is history[(ended_count - 1) % HISTORY_SESSIONS]. */
+	uint64_t ended_count;
 };
 
 /* daemon.c */
@@ -335,34 +335,34 @@ uint32_t daemon_new_id(struct daemon *daemon);
 struct client;
 
 /* devices.c */
-/* Those of the configuration. */
+/* Makes the devices of the configuration. */
 int devices_init(struct daemon *daemon);
 void devices_finish(struct daemon *daemon);
 struct device *device_first(const struct daemon *daemon);
-/* NULL: none has the name. */
+/* NULL: no device has the name. */
 struct device *device_find(const struct daemon *daemon, const char *name);
-/* Its place among those that are served: below CONFIG_DEVICES_MAX. */
+/* The device's place among those that are served: below CONFIG_DEVICES_MAX. */
 unsigned device_index(const struct device *device);
-/* Its workers do not start. */
+/* Whether the device's workers do not start. */
 bool device_is_failing(const struct device *device);
-/* One of them takes so long to start that the device may hang. */
+/* Whether a worker takes so long to start that the device may hang. */
 bool device_is_slow(const struct device *device);
-/* So many workers there are, of all devices. */
+/* Of all devices. */
 unsigned devices_count_workers(const struct daemon *daemon);
 unsigned device_count_sessions(const struct device *device);
 
 /* drain.c: a device that takes no new sessions. */
 enum drain { DRAIN_NOT, DRAIN, DRAIN_AND_MOVE };
-/* Those that wait for it go elsewhere, or are told. What of it does not last is said in `note` (CONFIG_ERROR_MAX bytes).
+/* Clients that wait for the device go elsewhere, or are told. `note` (CONFIG_ERROR_MAX bytes) says what will not last.
  * -ENOMEM. DRAIN_AND_MOVE: -ENODEV: there is no device that its sessions could go to; -EAGAIN: the models of
  * some are not known yet. */
 int device_drain(struct device *device, enum drain how, char *note);
-/* Tells the client of one that is drained. */
+/* Tells a client that its device is drained. */
 void device_refuse_drained(struct client *client);
 
 /* moving.c: sessions go from a drained device to another one of its model. */
 void moving_init(struct daemon *daemon);
-/* All of the device are to go; session.move says what becomes of each. */
+/* All sessions of the device are to go; session.move says what becomes of each. */
 void moving_begin(struct device *device);
 /* MOVED. Negative: malformed. */
 int moving_answered(struct session *session, int status);
@@ -376,16 +376,16 @@ int moving_resume(struct session *session);
 void moving_forget(const struct vgpu *vgpu);
 
 /* locate.c */
-/* The device is known: where is it? */
+/* Finds out where the device is, which is known now. */
 void device_locate(struct device *device);
-/* It was on the bus, and is there no longer. */
+/* Whether the device was on the bus, and is there no longer. */
 bool device_is_gone(const struct device *device);
 
 /* placing.c */
-/* A client of a virtual GPU of any device is from now on one of the part on which its session begins. */
+/* A client of a virtual GPU of any device belongs from now on to the part on which its session begins. */
 void client_place(struct client *client);
-/* Of several devices the best for a session of that virtual GPU of any device (NULL: of another) that runs near to `node`
- * (-1: nobody knows). NULL: none takes one. */
+/* The best of several devices for a session of `config`, a virtual GPU of any device (NULL: for one of another), whose
+ * process runs near to `node` (-1: nobody knows). NULL: no device takes sessions. */
 struct device *placing_choose(
 	struct device *const *devices, unsigned count, const struct config_vgpu *config, int node);
 /* The part is going. */
@@ -448,8 +448,8 @@ struct graph {
 	uint64_t session; /* of the owner's, in which it runs; that may be gone */
 	gid_t group;
 	unsigned mode;
-	struct list
-		openings; /* struct opening: the owner has been told of it, oldest first, and has not answered */
+	/* struct opening, oldest first: the owner has been told of it, and has not answered. */
+	struct list openings;
 	unsigned pending; /* so many */
 	uint64_t opened;  /* ever */
 };
@@ -511,20 +511,20 @@ void workers_finish(struct daemon *daemon);
 bool workers_include(const struct daemon *daemon, pid_t pid, uid_t uid);
 /* A connection to workers.sock; takes the descriptor over. */
 void worker_accept(struct daemon *daemon, int fd);
-/* It works on that device: whom it serves is known. */
+/* The worker belongs to `device` from now on: gdevd knows now whom it serves. */
 void worker_move(struct worker *worker, struct device *device);
-/* Has no session any more: gets a while to leave, and is killed then. */
+/* The worker has no session any more. It gets a while to leave, and is killed then. */
 void worker_leave(struct worker *worker);
-/* Has sent READY (dispatch.c), and may be given to a client. */
+/* The worker has sent READY (dispatch.c), and may be given to a client. */
 void worker_ready(struct worker *worker);
-/* The arena of the client to which it was given is in use in it: it may be given to another. */
+/* The addresses of the client's arena are in use in the worker, which may be given to another client. */
 void worker_rejoin(struct worker *worker);
-/* A warm one is given a segment to carry (shm_carry.c), and is warm again, or not needed any more. */
+/* A warm worker is given a segment to carry (shm_carry.c); and is warm again, or not needed any more. */
 void worker_carry(struct worker *worker);
 void worker_carried(struct worker *worker);
-/* It says that it cannot start. */
+/* The worker says that it cannot start. */
 void worker_cannot(struct worker *worker, const char *why);
-/* Kills it at once: what it says makes no sense, or it is late. */
+/* Kills the worker at once: what it says makes no sense, or it is late. */
 void worker_kill(struct worker *worker, const char *why);
 /* Whether it is on its way out: what it holds comes, and is waited for. A worker that takes long is killed, and not
  * waited for any more if even that takes long. */
@@ -559,24 +559,24 @@ bool worker_message_waits(const struct worker *worker, const struct control_head
 int grants_init(struct device *device);
 /* After grants_init(), and before it is in daemon.vgpus: grants_configure() follows. */
 void grants_vgpu_init(struct vgpu *vgpu);
-/* It has no sessions any more. */
+/* The virtual GPU has no sessions any more. */
 void grants_vgpu_finish(struct vgpu *vgpu);
 /* The device's timing is known. */
 void grants_know_device(struct device *device);
 /* Something of the configuration has changed: shares, priorities, policies, settings, the quantum. */
 void grants_configure(struct device *device);
 void grants_session_init(struct session *session);
-/* It is known of which process the session is: of the gang of that one's others. */
+/* The session's process is known: the session joins the gang of the other sessions of that process. */
 void grants_session_join(struct session *session);
 void grants_session_finish(struct session *session);
-/* It leaves what it has and waits for, and is one of that virtual GPU, of another device. */
+/* The session gives up what it holds and waits for, and belongs to `vgpu`, of another device, from now on. */
 void grants_session_move(struct session *session, struct vgpu *vgpu);
 int grants_acquire(struct session *session, const struct control_grant *message);
 int grants_release(struct session *session, const struct control_grant *message);
-/* So much of a resource was used for the session's sake, by another. */
+/* Another session used so much of a resource for this session's sake, which pays. */
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
-/* A session lacks memory in its turn: others of its process leave the device to it, as each may have what the other
- * lacks. */
+/* A session lacks memory in its turn. Other sessions of its process, which compute together with it, leave the device to
+ * it: each may have the memory that the other lacks. */
 void grants_part(struct device *device);
 void grants_renice(struct session *session, int nice);
 /* What a session for which nobody waits reads in its page while it has the resource. */
@@ -589,11 +589,12 @@ uint64_t grants_running_ns(const struct session *session, unsigned resource, uin
 /* turns.c: from holder to holder without a message. */
 int turns_init(struct device *device);
 void turns_finish(struct device *device);
-/* As sched_ops.name. `next` NULL, or a session that cannot be named: none is. */
-/* Which session the holder of compute is to leave for as soon as its worker says so; NULL: none. */
+/* Names the session for which the holder of compute begins nothing more as soon as that session's worker says that it has
+ * come; NULL: there is none. */
 void turns_prefer(struct device *device, const struct session *session);
-/* Whether it is that one, and not any more then. */
+/* Whether the session is named so. It is not any more afterwards. */
 bool turns_was_preferred(const struct session *session);
+/* As sched_ops.name. If `next` is NULL, or a session that cannot be named, none is. */
 bool turns_name(struct device *device, unsigned resource, const struct session *holder,
 	struct session *next);
 
@@ -623,34 +624,35 @@ struct usage_counters measure_device(struct device *device, unsigned resource, u
 
 /* vgpus.c: virtual GPUs come, change and go. Those that can fail say why in `error`, which has
  * CONFIG_ERROR_MAX bytes. */
-/* Of one of any device its first part, which has the socket. */
+/* Of a virtual GPU of any device, its first part, which has the socket. */
 struct vgpu *vgpu_find(struct daemon *daemon, const char *name);
 struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char *device);
-/* The same; it is made if the virtual GPU is there, and has sessions to go to that device. NULL: no memory, too. */
+/* As vgpu_find_part(), and makes the part if the virtual GPU is there, and a session of it is to go to that device. NULL:
+ * there is no memory, too. */
 struct vgpu *vgpu_get_part(struct daemon *daemon, const char *name, const char *device);
-/* It is gdevN of its device. */
+/* Whether it is gdevN, the default virtual GPU of a device. */
 bool vgpu_is_default(const struct vgpu *vgpu);
 /* Where new sessions of a virtual GPU of one device begin: on its device, or, if that is drained, on the stand-in. */
 struct vgpu *vgpu_where_begins(struct vgpu *vgpu);
-/* Parts on devices that only stood in, and are not used any more, go. */
+/* Deletes the parts on devices that only stood in, and are not used any more. */
 void vgpus_prune(struct daemon *daemon);
-/* Those of the configuration. */
+/* Makes the virtual GPUs of the configuration. */
 int vgpus_init(struct daemon *daemon);
 void vgpus_finish(struct daemon *daemon);
 /* Takes `config` over on success. */
 int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error);
-/* As `config` says, which has its name. */
+/* The virtual GPU is from now on as `config` says, which has its name. */
 int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error);
 /* -EBUSY: it has sessions, and they are not to be ended (`force`). */
 int vgpu_delete(struct vgpu *vgpu, bool force, char *error);
-/* Writes down what was made at run time, which is done; that it may not last is said in `note` (CONFIG_ERROR_MAX bytes). */
+/* Writes down what was made at run time. If that fails, `note` (CONFIG_ERROR_MAX bytes) says that it will not last. */
 void vgpus_save_made(const struct daemon *daemon, char *note);
 
 /* events.c */
 /* Calls nice_lend() for all sessions that wait for another. */
 void events_lend_nice(struct daemon *daemon);
 void events_session_finish(struct session *session);
-/* Of one that is gone: who waits for an event of it is told that it is lost. */
+/* The session is gone, and has not reached all events that it shared: whoever waits for one is told that it is lost. */
 void events_remember_unreached(struct daemon *daemon, uint64_t session);
 void events_session_restored(struct session *session);
 void events_give_up_unclaimed(struct daemon *daemon);

@@ -23,8 +23,8 @@
 #define QUANTUM_UNKNOWN_NS (2 * NS_PER_MS) /* as long as nobody has said what the device is */
 #define MAY_COME_NS NS_PER_S    /* a session that has been away for longer is not reckoned with */
 #define LOOK_NS (2 * NS_PER_MS) /* how often a holder that waits for memory is looked at */
-#define LOAD_WORTH                                                                                 \
-	10 /* a turn lasts so many times what preparing it takes (docs/memory.md, rule 8) */
+/* A turn lasts so many times what preparing it takes (docs/memory.md, rule 8). */
+#define LOAD_WORTH 10
 
 /* ---- what is used ---- */
 
@@ -581,8 +581,8 @@ void grants_renice(struct session *session, int nice)
 	rearm_deadline(session->device);
 }
 
-/* Wants a resource of a queue that it holds another of (SDQ): it may have that one as well, unless it is
- * to leave. */
+/* The session wants a resource, and holds another one of the same queue (SDQ): it may have this one as well, unless it has
+ * been told to leave. Returns whether it has it now. */
 static bool shares_hold(struct session *session, unsigned resource, uint64_t now_ns)
 {
 	unsigned queue = grants_queue(session->daemon, resource);
@@ -597,8 +597,8 @@ static bool shares_hold(struct session *session, unsigned resource, uint64_t now
 	return true;
 }
 
-/* The session has come that compute's holder began nothing more for: that goes on, unless it has been told to leave. */
-static void go_on(struct session *session)
+/* If compute's holder began nothing more because this session came, it goes on now, unless it has been told to leave. */
+static void let_holder_go_on(struct session *session)
 {
 	const struct sched *sched = &session->device->sched[RESOURCE_COMPUTE];
 	struct session *holder;
@@ -632,7 +632,7 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 			session->rank.nice, now);
 	}
 	if (resource == RESOURCE_COMPUTE)
-		go_on(session);
+		let_holder_go_on(session);
 	rearm_deadline(session->device);
 	measure_wake(session->daemon);
 	return 0;

@@ -33,8 +33,8 @@ struct ledger_session {
 	/* Where it was before it was moved the last time: a worker that has not heard of that says that it was moved once
 	 * less than `moves`. */
 	char before_vgpu[CONTROL_NAME_MAX], before_device[CONTROL_NAME_MAX];
-	uint64_t
-		worker_started; /* as the kernel has it: the worker's pid may be another process's later */
+	/* As the kernel has it: the worker's pid may be another process's later. */
+	uint64_t worker_started;
 	uint64_t process_started;                         /* the client's; 0: not known */
 	uint64_t most_bytes, most_swap_bytes[SWAP_POOLS]; /* that it can hold */
 	uint64_t swap_device, swap_inode;                 /* of its swap file; 0: it has none */

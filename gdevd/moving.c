@@ -27,8 +27,8 @@
 #include "gdevd/process.h"
 
 #define LOOK_NS (20 * NS_PER_MS)
-#define AGAIN_NS                                                                                   \
-	(200 * NS_PER_MS) /* its program gets so long to bring to an end what was in the way */
+/* A session's program gets so long to end what was in the way. */
+#define AGAIN_NS (200 * NS_PER_MS)
 #define TRY_NS (10 * NS_PER_S)
 #define ANSWER_NS (10 * NS_PER_S)
 #define SHARES "it shares memory with other sessions"

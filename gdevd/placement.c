@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 #define LOAD_STEPS 4
-#define TIGHT_PART                                                                                 \
-	8 /* with less than this part of its memory free, a device has no room to speak of */
+/* With less than this part of its memory free, a device has no room to speak of. */
+#define TIGHT_PART 8
 
 static bool has_room(const struct placement_device *device)
 {

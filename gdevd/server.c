@@ -22,8 +22,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define ACCEPTS_A_MS                                                                               \
-	8 /* a peer that connects faster waits in the socket's queue, and pays for it itself */
+/* A peer that connects faster waits in the socket's queue, and pays for it itself. */
+#define ACCEPTS_A_MS 8
 #define LEAVE_TIME_NS (10 * NS_PER_S) /* for a gdevd that leaves, or is killed if it does not */
 #define LOCK_LOOK_NS (2 * NS_PER_MS)
 #define BACKLOG 128

@@ -20,8 +20,8 @@
 
 struct usage_counters {
 	uint64_t used_ns; /* device time */
-	uint64_t
-		waited_ns; /* somebody waited, and nobody held; the device's: while somebody waited */
+	/* Somebody waited, and nobody held; the device's: while somebody waited. */
+	uint64_t waited_ns;
 };
 
 enum { USAGE_SECOND, USAGE_TEN_SECONDS, USAGE_WINDOWS };
@@ -47,8 +47,8 @@ struct usage {
 	uint64_t looked_ns,
 		looked_used_ns; /* which was then, and found that so much had been used by all; */
 	uint64_t filled_ns;     /* what that was fills all time until then; */
-	uint64_t
-		doubled_ns; /* and so much of it, ever, was used at the same time as something else */
+	/* How much, ever, was used at the same time as something else. */
+	uint64_t doubled_ns;
 	uint64_t handovers;      /* from one session to another */
 	uint64_t lost_ns;        /* somebody waited, and nobody used it */
 	uint64_t lost_waited_ns; /* waited_ns when that was last counted */

@@ -11,11 +11,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-/* The errands of one user, of a kind, get one part in so many of gdevd's processor, */
+/* The errands of one user, of a kind, get one part in so many of gdevd's processor. */
 static const unsigned parts[ERRAND_KINDS] = {
 	[ERRAND_OPEN] = 20, [ERRAND_ASK] = 20, [ERRAND_WORK] = 2};
-#define AHEAD_NS                                                                                   \
-	(50 * NS_PER_MS) /* and if it has asked nothing for so long, that much of it at once */
+/* A user that has asked nothing for so long gets what that would have been at once. */
+#define AHEAD_NS (50 * NS_PER_MS)
 
 /* gdevd's own descriptors: an eighth of the table, and these at least, but no more than half. A message brings 253. */
 #define OWN_DESCRIPTORS 512u

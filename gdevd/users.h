@@ -97,9 +97,9 @@ void user_put(struct user *user);
 /* One reference more; NULL is fine. */
 struct user *user_ref(struct user *user);
 
-/* So many descriptors more, if the user may have them. NULL: they are gdevd's own. */
+/* The user holds so many descriptors more; false: it may not have them. NULL: they are gdevd's own. */
 bool user_hold(struct user *user, size_t count);
-/* The same for what is there already. */
+/* As user_hold(), for descriptors that are there already, whatever the limit is. */
 void user_hold_anyway(struct user *user, size_t count);
 void user_release(struct user *user, size_t count);
 

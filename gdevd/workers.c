@@ -33,13 +33,13 @@
 /* The kernel takes a process's device memory and contexts back before it is gone, on an H200 60 ms each and one
  * process after another; sixty that end at once are no reason to kill any. */
 #define EXIT_GRACE_NS (20 * NS_PER_S)
-#define LOST_NS                                                                                    \
-	(10 * NS_PER_S) /* warm workers that are younger than that were opened after the device had failed */
+/* Warm workers that are younger than that were opened after the device had failed. */
+#define LOST_NS (10 * NS_PER_S)
 #define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
-#define HOPELESS_DOUBLINGS                                                                         \
-	3 /* 0.8 s: until then clients wait, somebody may have killed the workers */
+/* 0.8 s. Until then clients wait: somebody may have killed the workers. */
+#define HOPELESS_DOUBLINGS 3
 
 const char *worker_state_name(enum worker_state state)
 {
@@ -172,7 +172,7 @@ bool worker_is_going(const struct worker *worker)
 	       !list_empty(&worker->deadline.link);
 }
 
-/* Nobody waits any more for what the worker holds: they are told. */
+/* The killed worker does not end. What waits for its memory is told not to. */
 static void give_up(struct worker *worker)
 {
 	struct device *device = worker->device;

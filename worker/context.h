@@ -33,8 +33,8 @@ struct context {
 	enum context_state state; /* atomic, written with the lock */
 	bool wanted;              /* atomic, likewise. CLOSING: by the client already */
 	bool peer_waits; /* a message of the client's is there, and the socket is not watched */
-	unsigned
-		users; /* threads that read the ring or serve the peer socket: it is not given back */
+	/* Threads that read the ring or serve the peer socket, for which it is kept. */
+	unsigned users;
 	uint64_t bytes;        /* of device memory that it takes; constant */
 	uint64_t module_bytes; /* closed: what modules take beside that */
 	uint64_t since_ns;     /* ASKING, OPENING: since when */
@@ -49,18 +49,18 @@ void context_init(struct core *core);
 
 /* Any thread. */
 bool context_is_closed(const struct core *core);
-/* It is closed, and nobody has said yet that it is needed. */
+/* Whether the context is closed, and nobody has said yet that it is needed. */
 bool context_may_be_wanted(const struct core *core);
 
 /* All with the lock. */
 
 /* Something of the client's is to be done. False: not now; the context is being opened, and service_wake() follows. */
 bool context_use(struct core *core);
-/* By a thread that is about to serve the peer socket. False as for context_use(), then the socket will be watched
- * again; `gone`: there is only the end of it. */
+/* A thread is about to serve the peer socket. False: not now, as for context_use(); the socket will be watched again.
+ * `gone`: the socket's end alone is to be read, which needs no context. */
 bool context_enter_peer(struct core *core, bool gone);
 void context_leave_peer(struct core *core);
-/* It is closed, and needed. */
+/* The context is closed, and a command needs it. */
 void context_want(struct core *core);
 /* gdevd's order begins; false: something keeps it, or it is in use. */
 bool context_begin_retiring(struct core *core);

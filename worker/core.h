@@ -55,8 +55,8 @@ struct core_config {
 	const struct device_ops *ops;
 	struct device_config device;
 	uint64_t staging_bytes;
-	uint64_t
-		host_bytes; /* page-locked memory and images that a client may add; 0: half of the machine's */
+	/* Page-locked memory and images that a client may add; 0: half of the machine's memory. */
+	uint64_t host_bytes;
 	int control_fd;           /* to gdevd; -1: none, nobody arbitrates. Ours. */
 	const char *gdevd_socket; /* where to register again; NULL: nowhere */
 	unsigned threads;         /* 0: none, the owner calls service_step() */
@@ -93,8 +93,8 @@ struct core {
 	struct control_attach session;
 	struct device_space *space;
 	int peer_fd; /* -1 before */
-	struct turns
-		*turns; /* NULL: gdevd has none for us; set once, with release, after `session` */
+	/* NULL: gdevd has none for us; set once, with release, after `session`. */
+	struct turns *turns;
 
 	pthread_mutex_t lock;
 	struct command *done; /* atomic: a stack of what the device has finished */
@@ -126,8 +126,8 @@ struct core {
 	struct service service;
 	struct table modules, functions;
 	struct image images[IMAGES_WAITING];
-	struct list
-		opening; /* commands that load modules: the first is opening its, the others wait for that */
+	/* Commands that load modules: the first one's module is being opened, the others wait for that. */
+	struct list opening;
 
 	pthread_mutex_t output_lock; /* guards output_tail; a leaf */
 	uint64_t output_tail;

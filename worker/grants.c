@@ -19,8 +19,8 @@
 /* … unless that is so long that the device may as well be idle until the next command comes, 10 us later. */
 #define LONG_NS (400 * NS_PER_US)
 #define IDLE_LOADED_NS (20 * NS_PER_MS) /* at most, when memory has been brought in */
-#define GIVE_UP_NS                                                                                 \
-	(110 * NS_PER_MS) /* a little more than gdevd waits for a holder (SCHED_OVERDUE_NS) */
+/* A little more than gdevd waits for a holder (SCHED_OVERDUE_NS). */
+#define GIVE_UP_NS (110 * NS_PER_MS)
 
 void grants_init(struct core *core)
 {

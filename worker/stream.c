@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * See stream.h. All of it runs with the core's lock. The path of a launch is stream_push, try_pass,
- * submit; later, from core_unlock of whichever thread, stream_finished, retire.
+ * submit_command; later, from core_unlock of whichever thread, stream_finished, complete_front.
  */
 #include "worker/stream.h"
 

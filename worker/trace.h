@@ -19,8 +19,8 @@ struct trace {
 	int fd;
 	struct trace_segment *segment;
 	struct trace_writer writer;
-	uint64_t
-		read_ns; /* when the batch of records was read that is being taken in; 0: nobody traces */
+	/* When the batch of records was read that is being taken in; 0: nobody traces. */
+	uint64_t read_ns;
 };
 
 int trace_init(struct core *core);

@@ -14,8 +14,8 @@
 
 #define PIECE_BYTES (4ull << 20)
 #define WITHIN_PIECE_BYTES (64ull << 20)
-#define BYTES_PER_US                                                                               \
-	4096 /* a guess, low: what a copy is taken to need of the window, until one is measured */
+/* A guess, low: what a copy is taken to need of the window, until one is measured. */
+#define BYTES_PER_US 4096
 #define MEASURED_BYTES (64u << 10) /* shorter ones say nothing about the rate */
 
 static bool on_device(const struct range *range)

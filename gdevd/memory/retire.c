@@ -11,8 +11,8 @@
 #define PRESSED_NS NS_PER_S      /* so long is idle when others need the room */
 #define POLL_NS (20 * NS_PER_MS) /* no sooner again */
 #define REFUSED_NS NS_PER_S      /* it was busy after all: not again before */
-#define BROKEN_NS                                                                                  \
-	(600 * NS_PER_S) /* after a context could not be made again: a worker says that, and may lie */
+/* After a context could not be made again, which a worker says, and may be a lie. */
+#define BROKEN_NS (600 * NS_PER_S)
 
 /* The page is the worker's, which may write what it likes: only its own session is concerned. */
 static uint32_t context_of(const struct worker *worker)

@@ -21,8 +21,8 @@ struct worker;
 struct retire {
 	struct deadline deadline;
 	bool pressed; /* others wait for room that idle contexts may give soon */
-	uint64_t
-		broken_until_ns; /* one could not be made again: no more are given back until then */
+	/* A context could not be made again: no more are given back until then. */
+	uint64_t broken_until_ns;
 };
 
 /* Of a worker. */

@@ -78,8 +78,8 @@ struct shm_segment {
 	uint64_t size, bytes; /* what was asked for, and what that takes */
 	uint32_t chunks, backed;
 	int *fds; /* `backed` of them are there */
-	uint32_t
-		held_chunks; /* for so many of them its user holds descriptors, as long as it lives */
+	/* Its user holds descriptors for so many of them, as long as the segment lives. */
+	uint32_t held_chunks;
 	uint64_t *chunk_bytes; /* of each; together they are memory.used_bytes */
 	struct memory_account memory;
 	struct session *creator; /* until it is whole; NULL when that one is gone */
@@ -106,10 +106,10 @@ struct shm_segment {
 	bool unpaid; /* what is being backed was here before this gdevd, and is in nobody's account, */
 	bool expects; /* and must be what is known */
 	bool given_up; /* those that had it attached before the restart have had their time to say what they have */
-	struct shm_identity known,
-		arriving;      /* of what is there; of the chunks as they are backed */
-	uint64_t ledger_place; /* 0: it has not been whole */
-	struct list claims;    /* struct shm_claim */
+	struct shm_identity known;    /* of what is there */
+	struct shm_identity arriving; /* of the chunks, as they are backed */
+	uint64_t ledger_place;        /* 0: it has not been whole */
+	struct list claims;           /* struct shm_claim */
 	uint8_t token[CONTROL_TOKEN_BYTES];
 	uint32_t attached;       /* attachments, of all sessions */
 	struct list attachments; /* struct shm_attachment.by_segment */
@@ -187,18 +187,18 @@ bool shm_is_for(struct session *session, const struct shm_segment *segment);
 bool shm_may_find(struct session *session, const struct shm_segment *segment);
 /* Whether the session is of another device, and cannot attach the segment before it is on its own. */
 bool shm_must_wait(const struct session *session, const struct shm_segment *segment);
-/* Then a session of its device, if one has it, brings it in: it is asked for again. */
+/* Has a session of the segment's device, if one has it attached, bring it in; the one that must wait asks again. */
 void shm_fetch(const struct shm_segment *segment);
 /* Whether a session of another device has it attached. */
 bool shm_is_kept_by_peer(const struct shm_segment *segment);
 /* The session is to bring the segment in. If it is of another virtual GPU, that of the segment pays, and not the session.
  * -EAGAIN: it cannot yet; -ENOMEM: nor later. */
 int shm_pay(struct session *session, struct shm_segment *segment);
-/* It is not brought in after all. */
+/* The segment is not brought in after all. */
 void shm_pay_back(struct shm_segment *segment);
 /* The session's worker has died: sessions of its process on other virtual GPUs lose its memory. */
 void shm_lose(struct session *session);
-/* One of another virtual GPU that has a segment of this one attached; NULL: there is none. */
+/* A session of another virtual GPU that has a segment of this one attached; NULL: there is none. */
 struct session *shm_find_peer(const struct vgpu *vgpu);
 
 /* ---- shm_swap.c: segments leave the device and come back ---- */
@@ -248,7 +248,7 @@ void shm_forget(const struct shm_segment *segment, struct ledger *ledger, uint64
 /* Not what may not be closed at once, or may be a file of a stranger's file system; nor memory that can only be read,
  * unless it will be known again; nor what takes other than `bytes`, as far as that can be known. */
 bool shm_may_be_chunk(const struct shm_segment *segment, int fd, uint64_t bytes);
-/* One more of the chunks that are being backed. */
+/* Takes note of one more of the chunks that are being backed. */
 void shm_note_chunk(struct shm_segment *segment, int fd);
 /* All have come, and are what they must be: they are known now, and those that were there before the restart can be
  * written again. -errno. */
@@ -266,7 +266,7 @@ void shm_copy_of(struct session *session, uint32_t id, struct porter_limits *lim
 /* BACK of a host copy. 0: it is the segment's; the descriptor is taken over. */
 int shm_take_host_copy(
 	struct session *session, struct shm_segment *segment, int *fds, size_t fd_count);
-/* Nobody may claim it any more; the session may not. */
+/* Nobody may claim the segment any more; the session may not. */
 void shm_drop_claims(struct shm_segment *segment);
 void shm_drop_claim(struct shm_segment *segment, const struct session *session);
 /* Whether a session may come back that has chunks which were changed after the host copy was made: gdevd ended while
@@ -293,7 +293,7 @@ void shm_written(struct shm_segment *segment, int status);
 void shm_carry_in(struct session *session, const struct control_shm *message);
 void shm_carried_in(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment);
-/* Its carrier, if it has one, carries it no more. */
+/* The segment's carrier, if it has one, carries it no more. */
 void shm_put_down(struct shm_segment *segment);
 
 /* Answers to LEAVE, WRITE and DROP; RESTORE; MAP; MOVE. */
@@ -307,7 +307,7 @@ void shm_loaded(struct shm_segment *segment);
 void shm_attachment_over(struct shm_attachment *attachment);
 /* Tells the session that has attached the segment what to do with it. */
 void shm_order(const struct shm_attachment *attachment, enum control_shm_command command);
-/* It has no host copy any more. */
+/* Closes the segment's host copy, and gives its charge back. */
 void shm_drop_host_copy(struct shm_segment *segment);
 /* What the session has backed so far is its own again, and its to give back. */
 void shm_return_charge(struct shm_segment *segment, struct session *session);

@@ -24,7 +24,7 @@ static inline bool node_waits(const struct sched_node *node)
 }
 
 void node_wait(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
-/* It waits no more, and wants the resource still: to the policy that is no pause. */
+/* The node waits no more, and wants the resource still. To the policy that is no pause. */
 void node_take(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
 void node_pause(struct sched_queue *queue, struct sched_node *node, uint64_t now_ns);
 void node_hold(

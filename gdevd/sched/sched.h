@@ -35,10 +35,10 @@
 #include "proto/control.h"
 
 #define SCHED_OVERDUE_NS (100ull * 1000 * 1000)
-#define SCHED_KEPT_NS                                                                              \
-	(60ull * 1000 * 1000 * 1000) /* so long at most do others wait for a holder that prepares */
-#define SCHED_NODE_BYTES 96          /* of a policy's own, in a node */
-#define SCHED_QUEUE_BYTES 64         /* … and in a queue */
+/* Others wait so long at most for a holder that prepares. */
+#define SCHED_KEPT_NS (60ull * 1000 * 1000 * 1000)
+#define SCHED_NODE_BYTES 96  /* of a policy's own, in a node */
+#define SCHED_QUEUE_BYTES 64 /* … and in a queue */
 #define SCHED_SETTINGS 4
 
 struct sched;
@@ -67,9 +67,9 @@ struct sched_queue {
 	struct sched_node *holder;  /* NULL: none of these nodes */
 	struct sched_node *last;    /* held it last; NULL: none, or it is gone */
 	uint64_t granted_ns;
-	uint64_t
-		chosen_ns; /* a node that came since then was not there when the holder was chosen */
-	bool contended;    /* somebody waits while one holds, */
+	/* A node that came since then was not there when the holder was chosen. */
+	uint64_t chosen_ns;
+	bool contended;                               /* somebody waits while one holds, */
 	uint64_t contended_since_ns;                  /* since then, */
 	uint64_t contended_ns;                        /* and earlier in this hold so long */
 	_Alignas(16) char private[SCHED_QUEUE_BYTES]; /* the policy's, zeroed */
@@ -169,10 +169,10 @@ struct sched {
 	bool parted;                 /* nobody goes along until the next grant */
 	enum worker_revoke revoked;  /* what the holder was told */
 	struct sched_entity *named;  /* the entity to which it hands over; NULL: none is named */
-	uint64_t
-		handed_ns; /* … and has, as was seen then; it is still the holder until it says so. 0: not yet */
-	struct sched_entity *
-		heir; /* the entity that has the resource from a holder that left, until that is settled */
+	/* When the arbiter saw that the holder has handed over, which stays the holder until it says so; 0: it has not. */
+	uint64_t handed_ns;
+	/* The entity to which a holder that has left handed over, until it is granted the resource. */
+	struct sched_entity *heir;
 	uint64_t granted_ns, revoked_ns;
 	uint64_t kept_until_ns; /* see sched_keep() */
 	uint64_t next_ns;       /* see sched_next_ns() */
@@ -188,13 +188,13 @@ void sched_group_add(struct sched *sched, struct sched_group *group,
 	uint64_t now_ns);
 void sched_group_change(
 	struct sched_group *group, unsigned share_pct, int priority, bool strict, uint64_t now_ns);
-/* It has no entities any more. */
+/* The group has no entities any more. */
 void sched_group_remove(struct sched_group *group);
 
 void sched_entity_add(struct sched_group *group, struct sched_entity *entity);
-/* The entity is of the gang of the other, which is in another group or the same. */
+/* The entity joins the gang of the other, which may be in another group. */
 void sched_entity_join(struct sched_entity *entity, struct sched_entity *other);
-/* What it was told that has the resource: REVOKE_NONE, or what the holder was told. */
+/* What an entity that has the resource was told; REVOKE_NONE: nothing, or it does not have it. */
 enum worker_revoke sched_told(const struct sched_entity *entity);
 /* The entity's session is gone. */
 void sched_entity_remove(struct sched_entity *entity, uint64_t now_ns);

@@ -32,8 +32,8 @@ struct device_chunk;
 struct swap_slot;
 
 #define MEMORY_SLACK_BYTES (64ull << 20)
-#define HOST_RANGES_MAX                                                                            \
-	16384 /* each costs the worker a mapping or two, of which a process has 65530 */
+/* Each costs the worker a mapping or two, of which a process has 65530. */
+#define HOST_RANGES_MAX 16384
 
 enum range_kind {
 	RANGE_STAGING,

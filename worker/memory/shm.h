@@ -106,11 +106,11 @@ void shared_destroy(struct shared *shared);
 
 /* ---- shared_swap.c: leaving the device and coming back. With the lock ---- */
 
-/* One more that gdevd may give orders for. NULL: no memory. */
+/* Makes an entry for a segment, for which gdevd may give orders from now on. NULL: no memory. */
 struct shared *shared_create_entry(struct core *core, uint32_t id);
-/* It is attached: HERE, or AWAY. */
+/* The segment is attached, and is HERE or AWAY. */
 void shared_settle(struct core *core, struct shared *shared, enum shared_place place);
-/* It is detached, or could not be attached. Frees it. */
+/* The segment is detached, or could not be attached. Frees its entry. */
 void shared_remove(struct core *core, struct shared *shared);
 /* From gdevd. */
 void shared_ordered(struct core *core, const struct control_shm *order, int *fds, size_t fd_count);
