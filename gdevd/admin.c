@@ -329,7 +329,7 @@ static json_t *list_warnings(const struct daemon *daemon)
 	return array;
 }
 
-/* Those that leave still hold what they had of the device's memory. */
+/* Workers that leave count: they still hold what they had of the device's memory. */
 static json_t *count_workers(const struct daemon *daemon)
 {
 	json_int_t warm_bytes = 0, leaving = 0, total = 0, warm = 0, starting = 0, carrying = 0;

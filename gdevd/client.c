@@ -39,8 +39,8 @@ static const struct connection_ops client_connection_ops = {
 
 static uint64_t rounds; /* each is later than those before */
 
-/* Of those that are not `passed` in this round or a later one: the first of the user that was given a worker least
- * lately. */
+/* The client whose turn it is: of those that are not `passed` in this round or a later one, the first of the user that was
+ * given a worker least lately. */
 static struct client *next_waiting(struct device *device, uint64_t round)
 {
 	struct client *client, *next = NULL;

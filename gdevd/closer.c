@@ -19,7 +19,8 @@ static struct {
 	struct list taken;          /* struct closing: the thread's, while there are any */
 } closer;
 
-/* Of nobody's in one turn, of a user's it is one: each session that ends leaves one to nobody, and none keeps count. */
+/* A turn closes one thing of a user's, or so many that are nobody's: each session that ends leaves one to nobody, and no
+ * account bounds those. */
 #define NOBODYS_MAX 64
 
 static void begin_next(void);

@@ -310,7 +310,7 @@ static struct config_device *device_find(const struct config *config, const char
 	return NULL;
 }
 
-/* It is made if it is not there; NULL: no memory. */
+/* Makes the section's device if it is not there; NULL: no memory. */
 static struct config_device *device_get(struct config *config, const char *name)
 {
 	struct config_device *device = device_find(config, name);

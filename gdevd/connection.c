@@ -114,7 +114,7 @@ static int send_queue(struct connection *connection)
 	return 0;
 }
 
-/* From the peer, or from a porter. */
+/* Receives a message from the peer, or from a porter, and acts on it. */
 static int receive_from(struct connection *connection, int socket)
 {
 	static _Alignas(8) char buffer[CONTROL_BYTES_MAX];

@@ -48,7 +48,7 @@ static int take_trace(struct worker *worker, int *fd)
 	return 0;
 }
 
-/* Of a worker that has no client yet: what is wrong here is a fault, and no attack. */
+/* The worker has no client yet: if its timing makes no sense, that is a fault, and no attack. */
 static bool timing_makes_sense(const struct device_timing *timing)
 {
 	uint64_t longest_ns = max_of(timing->quantum_ns, timing->window_ns);

@@ -25,7 +25,7 @@ void device_refuse_drained(struct client *client)
 		vgpu->device->served->name, vgpu->device->served->name);
 }
 
-/* One that gdevd has not opened since it began has the stand-in that it had, if no session is to go there. */
+/* A device that gdevd has not opened since it began keeps the stand-in that it had, if no session is to go there. */
 static const struct device *find_stand_in(const struct device *device)
 {
 	const struct config_device before =

@@ -21,7 +21,7 @@
 #define QUEUED_MAX 64 /* messages to a session that is asked */
 #define BUCKETS 4096  /* of watches, by the serial that the asked session gets */
 
-/* One session waits for another. What concerns both costs as many steps as there are pairs, not watches. */
+/* Two sessions of which one waits for the other. What concerns both takes a step for each pair, and not for each watch. */
 struct event_pair {
 	struct list by_asker; /* asker->waits_for */
 	struct list by_asked; /* asked->waited_for */

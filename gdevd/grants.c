@@ -162,8 +162,8 @@ static void send_grant(struct session *session, unsigned resource, enum control_
 
 /* ---- a session that ranks above the holder, and may come back ---- */
 
-/* Of such sessions that have left the device not long ago, the one that ranks highest; NULL: there is none. Beside one
- * that may come, one long kernel is enough. */
+/* The session that ranks highest of those that rank above `session` and left the device not long ago; NULL: there is none.
+ * Beside such a session, one long kernel on the device is enough. */
 static const struct session *may_come(const struct session *session)
 {
 	uint64_t now_ns = clock_now_ns();

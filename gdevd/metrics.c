@@ -42,7 +42,7 @@ static unsigned scrape_count;
 
 /* ---- what is said ---- */
 
-/* One line of each family of its kind. */
+/* What is said of one device, virtual GPU or session: a line in each family of that kind. */
 struct row {
 	char labels[256];           /* without the resource */
 	const struct usage *usages; /* of the resources */

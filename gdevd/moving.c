@@ -124,7 +124,7 @@ static void go_on(struct session *session)
 		residency_resume(session);
 }
 
-/* It is where it will be. */
+/* The session stays on the device on which it is now; `why`, if it was to go to another. */
 static void end_move(struct session *session, const char *why)
 {
 	session->move.state = MOVE_NONE;
@@ -133,7 +133,7 @@ static void end_move(struct session *session, const char *why)
 	go_on(session);
 }
 
-/* Nothing of it is on its device; and as it is suspended, nothing will be. */
+/* Whether nothing of the session is on its device. As it is suspended, nothing will be. */
 static bool has_left(const struct worker *worker)
 {
 	return worker->residency.suspended && !worker->residency.order &&
@@ -231,7 +231,8 @@ int moving_answered(struct session *session, int status)
 	return 0;
 }
 
-/* Its context has not been given back. What keeps it will do so; what it was about to do will end. */
+/* The session's context has not been given back. If something keeps it, that will go on; if the session was just busy, it is
+ * tried again. */
 static void look_again(struct session *session, uint64_t now_ns)
 {
 	const char *keeper = retire_keeper(session->worker);

@@ -85,7 +85,7 @@ static void on_poll_closed(uv_handle_t *handle)
 	maybe_free(porter);
 }
 
-/* From now on it may end. */
+/* The porter may end from now on. */
 static void close_line(struct porter *porter)
 {
 	if (porter->starting || porter->line[0] < 0)
@@ -95,7 +95,7 @@ static void close_line(struct porter *porter)
 	close(steal_fd(&porter->line[0]));
 }
 
-/* Nobody waits for its answer any more. It may be stuck. */
+/* Nobody waits for the porter's answer any more. It may be stuck. */
 static void abandon_porter(struct porter *porter)
 {
 	porter->request = NULL;
@@ -315,7 +315,7 @@ static void try_again(struct users *users, int error)
 	deadline_set(users->deadlines, &users->porters.again, clock_now_ns() + AGAIN_NS);
 }
 
-/* What it was for waits for another. */
+/* The porter could not be started: its request, or what it was to close, waits for another. */
 static void not_started(struct porter *porter)
 {
 	struct user *user = porter->user;
@@ -386,7 +386,7 @@ static void fill_arguments(struct porter *porter, const struct porter_request *r
 	}
 }
 
-/* Its own copies of the sockets: whoever has them may close them before it is started. */
+/* Gives the porter copies of the sockets: whoever has them may close them before it is started. */
 static int give_sockets(struct porter *porter, const struct porter_request *request)
 {
 	struct porting *porting = &porter->user->porting;
@@ -402,7 +402,7 @@ static int give_sockets(struct porter *porter, const struct porter_request *requ
 	return 0;
 }
 
-/* For a request, or (NULL) for what is to be closed. */
+/* Starts a porter for a request, or (NULL) for the sockets that are to be closed. */
 static int start_porter(struct user *user, struct porter_request *request)
 {
 	struct porters *porters = &user->users->porters;

@@ -87,7 +87,7 @@ bool user_rests(const struct user *user, enum errand_kind kind)
 	return user && is_resting(&user->budgets[kind]);
 }
 
-/* One errand, of the user whose turn it is. */
+/* Runs one errand, of the user whose turn it is. */
 static void on_idle(uv_idle_t *idle)
 {
 	struct users *users = idle->data;

@@ -144,7 +144,8 @@ static int check_name(const struct daemon *daemon, const struct config_vgpu *con
 	return -EINVAL;
 }
 
-/* Of one that was made at run time, the device may be back the next time: it stays written down. */
+/* -errno: the virtual GPU's device is not served. If it was made at run time it stays written down: the device may be back
+ * the next time. */
 static int check_device(struct daemon *daemon, const struct config_vgpu *config, char *error)
 {
 	if (!config_vgpu_is_any(config) && !config_vgpu_device(&daemon->config, config)) {

@@ -58,8 +58,8 @@ static uint64_t swap_file_bytes(const struct daemon *daemon)
 		       : 0;
 }
 
-/* Of all devices that share the machine's memory, or may: a session may be the first to touch what it has from another one, or
- * from another virtual GPU. */
+/* The memory of all devices that share the machine's, or may: a session may be the first to touch what it has from another
+ * device, or from another virtual GPU. */
 static uint64_t device_bytes(const struct device *device)
 {
 	const struct device *other;

@@ -102,8 +102,8 @@ bool context_begin_retiring(struct core *core)
 	return true;
 }
 
-/* Nobody is about to do anything but the calling job. Whatever a record has begun is a job, a wish, or a question to
- * gdevd. */
+/* Whether the calling job alone is about to do something. Whatever a record has begun is a job, a wish for memory, or a
+ * question to gdevd. */
 static bool is_quiet(struct core *core)
 {
 	const struct control_request *request;

@@ -246,7 +246,7 @@ static struct turns *map_turns(int fd)
 	return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* From here on the session's kernels leave between blocks, on a device where that has to be chosen. */
+/* Has the session's kernels leave between blocks, on a device where that has to be chosen. */
 static void let_preempt(struct core *core)
 {
 	int error = core->ops->preempt ? core->ops->preempt(core->space) : -ENOTSUP;

@@ -127,7 +127,7 @@ static void ended(void *owner, int reason)
 	_exit(reason ? 1 : 0);
 }
 
-/* Of what the device would take by itself: what is said is of each. */
+/* Takes one of `parts` equal parts of what the device has by default. Memory or threads that were given are this part's. */
 static void take_part(struct core_config *config, unsigned parts)
 {
 	struct device_info info;

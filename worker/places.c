@@ -18,7 +18,7 @@ static bool note_place(struct places *places, int *place)
 	return !__atomic_fetch_add(&places->lenders[processor], 1, __ATOMIC_RELAXED);
 }
 
-/* To any processor without a lender. Afterwards the thread may run where it might before. */
+/* Moves the thread to any processor without a lender. Afterwards it may run where it might before. */
 static void move_thread(const struct places *places)
 {
 	cpu_set_t all, vacant;

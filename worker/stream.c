@@ -318,7 +318,7 @@ static void move_finished(struct core *core, struct command *command)
 	command_destroy(command);
 }
 
-/* It is done as far as the device goes. The stream may be gone afterwards. */
+/* The command is done as far as the device goes. The stream may be gone afterwards. */
 static void finish_command(struct core *core, struct stream *stream, struct command *command)
 {
 	command->state = COMMAND_PASSED;

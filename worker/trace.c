@@ -115,7 +115,7 @@ static bool describe_command(
 	}
 }
 
-/* One that was there before anybody traced is shown from its real beginning. */
+/* A grant that was there before anybody traced is shown from its real beginning. */
 static void note_grant(struct core *core, uint32_t which)
 {
 	struct resource *resource = &core->grants.resources[which];

@@ -72,7 +72,7 @@ void shm_put_down(struct shm_segment *segment)
 		put_down(segment->carrier);
 }
 
-/* It was carried out, or could not be carried. */
+/* The segment was carried out, or could not be carried. */
 static void carrying_over(struct shm_segment *segment, int status)
 {
 	if (!segment->carried) {

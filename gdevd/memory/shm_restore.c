@@ -88,7 +88,7 @@ static int reclaim_fd(int *fd)
 	return 0;
 }
 
-/* They are the chunks that there were. */
+/* The chunks are those that there were before the restart: each can be written again. */
 static int reclaim_chunks(struct shm_segment *segment)
 {
 	int error = 0;

@@ -90,7 +90,7 @@ void shm_drop_host_copy(struct shm_segment *segment)
 
 static void advance_leaving(struct shm_segment *segment);
 
-/* Of the segment's size. -errno. */
+/* Makes a host copy of the segment's size. -errno. */
 static int open_copy(const struct shm_segment *segment, enum swap_pool pool)
 {
 	autoclose int fd = pool == SWAP_FILE ? swap_file_open(segment->vgpu->daemon)
@@ -370,7 +370,7 @@ void shm_ordered(struct session *session, const struct control_shm *message)
 
 /* ---- coming back ---- */
 
-/* It is the session's to bring in from now on, or to map if there is no room. */
+/* The session is to bring the segment in from now on, or to map it if there is no room. */
 static void begin_load(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {
@@ -527,7 +527,7 @@ void shm_move(struct session *session, const struct control_shm *message)
 	shm_reply(session->worker, message, segment, error, &segment->memory_fd, !error);
 }
 
-/* One that waits is asked again for many reasons, and is still the only one. */
+/* A MOVE that waits is taken up again for many reasons; there is one at a time. */
 static void move_again(
 	struct session *session, const struct control_shm *message, struct shm_segment *segment)
 {

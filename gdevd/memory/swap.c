@@ -139,7 +139,7 @@ uint64_t swap_largest(const struct daemon *daemon)
 
 /* ---- slots that are not used ---- */
 
-/* It is at an order. One that does not answer is not waited for. */
+/* Whether the worker is carrying out an order. One that is late is not waited for. */
 static bool is_ordered(const struct worker *worker)
 {
 	return worker->residency.order && !worker->residency.late;
@@ -150,7 +150,7 @@ static bool is_giving(const struct worker *worker)
 	return is_ordered(worker) && worker->residency.ordered_flags & EVICT_SLOTS;
 }
 
-/* What it is to give yet. */
+/* How many bytes of slots the worker has been asked for, and has not given yet. */
 static uint64_t slots_coming_from(const struct worker *worker)
 {
 	const struct worker_swap *swap = &worker->swapping;

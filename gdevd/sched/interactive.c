@@ -64,7 +64,7 @@ static bool is_interactive(const struct sched_queue *queue, struct sched_node *n
 	       100 * it->busy_ns <= duty_pct * (it->busy_ns + it->pause_ns);
 }
 
-/* Of the nodes that wait or hold, but for `except`; INFINITY: there are none. */
+/* The least virtual time of the nodes that wait or hold, but for `except`; INFINITY: there are none. */
 static double least_time(struct sched_queue *queue, const struct sched_node *except)
 {
 	struct sched_node *node;

@@ -43,7 +43,7 @@ static struct sched_node *highest(const struct sched_queue *queue)
 	return best;
 }
 
-/* Not when another node starves: whether that one is rescued is decided when the resource is free. */
+/* NULL while another node starves: whether that one is rescued is decided when the resource is free. */
 static struct sched_node *priority_next(struct sched_queue *queue, uint64_t now_ns)
 {
 	struct sched_node *node = sched_first(queue), *best = highest(queue);

@@ -88,7 +88,7 @@ static bool may_go_along(const struct sched_entity *entity)
 	       !gang_is_passing(entity);
 }
 
-/* It waits; or it held until now, and wants the resource again. */
+/* The entity waits, or held until now and wants the resource again: it has the resource with the holder. */
 static void go_along(struct sched_entity *entity, uint64_t now_ns)
 {
 	struct sched_group *group = entity->group;
@@ -545,7 +545,7 @@ void sched_release(struct sched_entity *entity, uint64_t used_ns, bool wants, ui
 	settle_sched(sched, now_ns);
 }
 
-/* Somebody else has, or wants, what is arbitrated by the queue. */
+/* Whether another node has, or wants, what is arbitrated by the queue. */
 static bool wanted_by_others(const struct sched_queue *queue, const struct sched_node *node)
 {
 	const struct sched_node *other;

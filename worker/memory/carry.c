@@ -27,7 +27,7 @@ struct carry {
 	bool in;
 };
 
-/* One piece's copy. */
+/* The copy of one piece. */
 struct carried {
 	struct device_command command;
 	int error;

@@ -92,7 +92,7 @@ void shared_say(struct core *core, uint32_t id, enum control_shm_command command
 	control_send(core, &message, NULL, 0);
 }
 
-/* Says so when all that are of this segment have done what was ordered. */
+/* Answers gdevd's order when every place where the segment is attached has carried it out. */
 static void answer_order(struct core *core, uint32_t id, enum control_shm_command command)
 {
 	const struct shared *shared;
@@ -449,8 +449,8 @@ void shared_ordered(struct core *core, const struct control_shm *order, int *fds
 
 /* ---- coming back ---- */
 
-/* It is asked for again: the gdevd that was asked is gone, another session is to bring it in by now, or the next gdevd was
- * told what the one before had asked for. */
+/* Whether the segment will be asked for again: the gdevd that was asked is gone, another session is to bring it in by now,
+ * or the next gdevd was told what the one before had asked for. */
 static bool is_asked_again(const struct shared *shared, int error)
 {
 	return shared->missed || error == -EAGAIN || error == -ENOTCONN ||

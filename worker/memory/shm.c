@@ -441,7 +441,8 @@ static void lost_drained(struct barrier *barrier)
 	service_job(shared->core, LANE_ORDERS, &shared->job, lost_job);
 }
 
-/* From here on commands find nothing there; kernels, when those in flight are done. */
+/* If the segment is lost, and nothing works at it, lets it go: commands find nothing there from here on, and kernels when
+ * those in flight are done. */
 void shared_let_go(struct core *core, struct shared *shared)
 {
 	struct range *range = shared->range;

@@ -415,8 +415,8 @@ static int make_slot_in(
 				   : make_filed(core, bytes, result);
 }
 
-/* Has gdevd charge us for one slot, in one pool, and takes it. What we do not need any more goes back. For a slot in
- * the file that is memory, but only when we have no slot there any more: until memory_exchanged() it stays charged. */
+/* Has gdevd charge us for one slot, in one pool, and takes it. Charged bytes that are not needed any more go back. When a
+ * slot in memory moves to the file, its memory stays charged until memory_exchanged(): until then its bytes are there. */
 static int charge_anew(
 	struct core *core, uint64_t bytes, enum slot_place place, enum swap_pool *pool)
 {
