@@ -46,7 +46,7 @@ static bool room_better(const struct placement_client *client, const struct plac
 	return one->free_bytes > other->free_bytes;
 }
 
-const struct placement placement_room = {.name = "room", .better = room_better};
+const struct placement placement_room = {.better = room_better};
 
 int placement_choose(const struct placement *placement, const struct placement_client *client,
 	const struct placement_device *devices, unsigned count)

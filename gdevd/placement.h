@@ -27,7 +27,6 @@ struct placement_client {
 };
 
 struct placement {
-	const char *name;
 	/* Whether the session should rather be on `one` than on `other`. Neither is closed. */
 	bool (*better)(const struct placement_client *client, const struct placement_device *one,
 		const struct placement_device *other);

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gdevd/connection.h"
+#include "gdevd/process.h"
 #include "gdevd/users.h"
 
 #define PORTERS_A_USER 4
@@ -284,9 +284,7 @@ static void start_process(uv_work_t *work)
 {
 	struct porter *porter = container_of(work, struct porter, work);
 	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
 	char *environment[] = {NULL};
-	sigset_t signals;
 
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
@@ -296,17 +294,7 @@ static void start_process(uv_work_t *work)
 	posix_spawn_file_actions_adddup2(&files, porter->line[1], porter->line[1]);
 	for (size_t i = 0; i < porter->count; i++)
 		posix_spawn_file_actions_adddup2(&files, porter->sockets[i], porter->sockets[i]);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setflags(
-		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	sigemptyset(&signals);
-	posix_spawnattr_setsigmask(&attributes, &signals);
-	sigfillset(&signals);
-	posix_spawnattr_setsigdefault(&attributes, &signals);
-	porter->error = -posix_spawn(
-		&porter->pid, porter->path, &files, &attributes, porter->arguments, environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
+	porter->error = process_spawn(&porter->pid, porter->arguments, environment, &files);
 }
 
 static void try_again(struct users *users, int error)

@@ -78,6 +78,26 @@ uint64_t process_started_of_peer(int socket, pid_t pid)
 	return started;
 }
 
+int process_spawn(pid_t *pid, char *const arguments[], char *const environment[],
+	posix_spawn_file_actions_t *files)
+{
+	posix_spawnattr_t attributes;
+	sigset_t signals;
+	int error;
+
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(
+		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	sigemptyset(&signals);
+	posix_spawnattr_setsigmask(&attributes, &signals);
+	sigfillset(&signals);
+	posix_spawnattr_setsigdefault(&attributes, &signals);
+	error = -posix_spawn(pid, arguments[0], files, &attributes, arguments, environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(files);
+	return error;
+}
+
 int process_node(pid_t pid)
 {
 	uint64_t processor;

@@ -5,6 +5,7 @@
 #ifndef GDEV_GDEVD_PROCESS_H
 #define GDEV_GDEVD_PROCESS_H
 
+#include <spawn.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,6 +20,10 @@ uint64_t process_started_of_peer(int socket, pid_t pid);
 void process_groups_of_peer(int socket, struct groups *groups);
 /* Ends the process that has this pid, if it is the one that began then. -errno: -ESRCH: it is not there any more. */
 int process_kill(pid_t pid, uint64_t started);
+/* Starts a program in a session of its own, so that a terminal's ^C is for gdevd alone, with signals as they are by default.
+ * `files` is destroyed. -errno. */
+int process_spawn(pid_t *pid, char *const arguments[], char *const environment[],
+	posix_spawn_file_actions_t *files);
 /* The NUMA node on which its first thread last ran; -1: nobody knows. */
 int process_node(pid_t pid);
 

@@ -5,14 +5,13 @@
 #include "gdevd/worker_start.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "gdevd/daemon.h"
+#include "gdevd/process.h"
 #include "gdevd/worker_limit.h"
 
 #define CONTROL_FD 3
@@ -83,25 +82,12 @@ void worker_start_process(uv_work_t *work)
 {
 	struct worker_start *start = container_of(work, struct worker_start, work);
 	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t signals;
 
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
 	posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&files, start->sockets[1], CONTROL_FD);
-	posix_spawnattr_init(&attributes);
-	/* A terminal's ^C is for gdevd alone. */
-	posix_spawnattr_setflags(
-		&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	sigemptyset(&signals);
-	posix_spawnattr_setsigmask(&attributes, &signals);
-	sigfillset(&signals);
-	posix_spawnattr_setsigdefault(&attributes, &signals);
-	start->error = -posix_spawn(&start->pid, start->arguments[0], &files, &attributes,
-		(char **)start->arguments, environ);
+	start->error = process_spawn(&start->pid, (char **)start->arguments, environ, &files);
 	if (!start->error)
 		start->unbounded = worker_cgroup_enter(&start->cgroups, start->pid);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
 }
