@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
 #include "gdevd/process.h"
@@ -175,7 +175,6 @@ void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
 			process_started_of_peer(client->connection->fd, client->connection->pid);
 	list_append(&daemon->clients, &client->link);
 	client->connection->user->connections++;
-	daemon->client_count++;
 	daemon->visited = true;
 	if (vgpu)
 		deadline_set(
@@ -193,10 +192,8 @@ void client_destroy(struct client *client)
 	graph_client_finish(client);
 	client->connection->user->connections--;
 	user_release(client->connection->user, 1);
-	daemon->client_count--;
 	deadline_cancel(&client->deadline);
-	if (client->peer >= 0)
-		close(client->peer);
+	fd_close_all(&client->peer, 1);
 	connection_destroy(client->connection);
 	free(client);
 	if (session)
@@ -214,8 +211,7 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(message.text, sizeof message.text, format, args);
 	va_end(args);
-	if (client->peer >= 0)
-		close(steal_fd(&client->peer));
+	fd_close_all(&client->peer, 1);
 	client_waits_no_more(client);
 	client->describing = false;
 	connection_send(client->connection, &message, NULL, 0);

@@ -109,7 +109,7 @@ void daemon_maybe_leave(struct daemon *daemon)
 {
 	if (!daemon->private || daemon->stopping || !daemon->visited)
 		return;
-	if (daemon->client_count || daemon->session_count)
+	if (!list_empty(&daemon->clients) || !list_empty(&daemon->sessions))
 		return;
 	log_info("the last client has left");
 	daemon_stop(daemon);

@@ -303,7 +303,6 @@ struct daemon {
 	struct list graphs;  /* struct graph */
 	struct list clients; /* connections of clients and of administrators: client.c */
 	struct list waiting; /* those that wait for a worker, longest first */
-	unsigned client_count;
 	struct cache cache;
 	struct list watches_unclaimed; /* events.c */
 	struct deadline restored, unclaimed, lonely;

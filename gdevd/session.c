@@ -500,8 +500,7 @@ static void release_client(struct session *session, bool welcome)
 		return;
 	session->client = NULL;
 	client->session = NULL;
-	if (client->peer >= 0)
-		close(steal_fd(&client->peer));
+	fd_close_all(&client->peer, 1);
 	if (welcome || client->connection->dead) {
 		client_destroy(client);
 	} else if (++client->tries >= ATTACH_TRIES) {
