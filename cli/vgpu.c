@@ -66,6 +66,7 @@ static const struct option options[] = {
 	{"mode", required_argument, NULL, 0},
 	{"time-limit", required_argument, NULL, 0},
 	{"preempt", required_argument, NULL, 0},
+	{"compute-capability", required_argument, NULL, 0},
 	{"strict", optional_argument, NULL, OPTION_STRICT},
 	{"force", no_argument, NULL, OPTION_FORCE},
 	{"json", no_argument, NULL, 'j'},
@@ -100,6 +101,8 @@ static int take_option(struct arguments *arguments, int option, int index)
 	case 0:
 		if (!strcmp(key, "time-limit"))
 			key = "time_limit_ms";
+		if (!strcmp(key, "compute-capability"))
+			key = "compute_capability";
 		json_object_set_new(arguments->keys, key, json_string(optarg));
 		return 0;
 	default:
@@ -226,6 +229,9 @@ const struct verb verb_vgpu = {
 		"  --time-limit MS    how long a kernel may run; 0: any time\n"
 		"  --preempt MODE     whether kernels are rewritten so that they leave an NVIDIA GPU between\n"
 		"                     two blocks: off, blocks, or asked, for programs that ask for it\n"
+		"  --compute-capability X.Y\n"
+		"                     of the software GPU: what programs are told that it has, as 8.0;\n"
+		"                     device: its own\n"
 		"  --force            of delete: although it is in use, whose programs lose their context\n"
 		"\n"
 		"  gdev vgpu create train --compute 75 --memory 6G --group ml --mode 0660\n"

@@ -213,6 +213,9 @@ struct device_ops {
 
 	/* Required. A space without addresses. */
 	int (*space_create)(struct device *device, struct device_space **space);
+	/* Optional, of a device that can pass for others: modules of this space are for one of that compute capability, times ten.
+	 * It is called once, before there are modules. */
+	int (*capability)(struct device_space *space, unsigned capability);
 	/* Required. Gives the space a range of addresses more, at most DEVICE_RANGES_MAX: reserves it in this process
 	 * (PROT_NONE; the worker maps host memory into it) and on the device, until the space is destroyed. One call at a time
 	 * on a space. -EADDRINUSE: the range is not free here; -ENOSPC: the space has as many as it may. */

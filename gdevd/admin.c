@@ -251,6 +251,20 @@ static json_t *describe_device(const struct device *device)
 	return object;
 }
 
+/* Null: its device is not known yet. */
+static json_t *capability_of(const struct vgpu *vgpu)
+{
+	int32_t properties[DEVICE_PROPERTIES];
+	char text[32];
+
+	vgpu_properties(vgpu, properties);
+	if (!properties[PROPERTY_COMPUTE_MAJOR])
+		return json_null();
+	snprintf(text, sizeof text, "%d.%d", properties[PROPERTY_COMPUTE_MAJOR],
+		properties[PROPERTY_COMPUTE_MINOR]);
+	return json_string(text);
+}
+
 static json_t *describe_vgpu(const struct vgpu *vgpu)
 {
 	json_t *object = json_object();
@@ -278,6 +292,7 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 		json_string(vgpu->config->preempt == PREEMPT_BLOCKS ? "blocks"
 			    : vgpu->config->preempt == PREEMPT_OFF  ? "off"
 								    : "asked"));
+	json_object_set_new(object, "compute_capability", capability_of(vgpu));
 	json_object_set_new(object, "lasts", json_boolean(!vgpu->config->from_file));
 	json_object_set_new(object, "sessions", number(vgpu->sessions));
 	json_object_set_new(object, "shared_segments", number(vgpu->shm.count));

@@ -234,7 +234,7 @@ static void describe_device(struct client *client)
 	strcpy(message.vgpu, client->vgpu->config->name);
 	memcpy(message.device_name, device->name, sizeof message.device_name);
 	memcpy(message.device_uuid, device->uuid, sizeof message.device_uuid);
-	memcpy(message.properties, device->properties, sizeof message.properties);
+	vgpu_properties(client->vgpu, message.properties);
 	client_waits_no_more(client);
 	client->describing = false;
 	connection_send(client->connection, &message, NULL, 0);

@@ -77,6 +77,7 @@ static const struct key vgpu_keys[] = {
 	{"priority", config_value_priority, FIELD(config_vgpu, priority)},
 	{"strict", config_value_bool, FIELD(config_vgpu, strict)},
 	{"preempt", config_value_preempt, FIELD(config_vgpu, preempt)},
+	{"compute_capability", config_value_capability, FIELD(config_vgpu, compute_capability)},
 	{NULL},
 };
 

@@ -42,6 +42,7 @@ struct config_vgpu {
 	int64_t priority;
 	bool strict;
 	enum config_preempt preempt;
+	uint64_t compute_capability; /* times ten; 0: the device's own */
 	bool from_file; /* the configuration's, which says the same at the next start */
 };
 

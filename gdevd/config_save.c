@@ -51,6 +51,10 @@ int config_save_made(const struct config *config, const char *path)
 		if (vgpu->preempt)
 			fprintf(file, "preempt = %s\n",
 				vgpu->preempt == PREEMPT_OFF ? "off" : "blocks");
+		if (vgpu->compute_capability)
+			fprintf(file, "compute_capability = %u.%u\n",
+				(unsigned)vgpu->compute_capability / 10,
+				(unsigned)vgpu->compute_capability % 10);
 		if (vgpu->time_limit_ms)
 			fprintf(file, "time_limit_ms = %llu\n",
 				(unsigned long long)vgpu->time_limit_ms);

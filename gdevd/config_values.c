@@ -420,6 +420,26 @@ int config_value_preempt(void *field, size_t size, const char *text, const char 
 	return -EINVAL;
 }
 
+/* Those of NVIDIA's GPUs. */
+int config_value_capability(void *field, size_t size, const char *text, const char **wanted)
+{
+	static const uint8_t values[] = {
+		50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
+	uint64_t *capability = field;
+	char name[8];
+
+	*wanted = "that of a GPU from 5.0 to 12.1, such as 7.5 or 8.0, or device";
+	for (unsigned i = 0; i < array_length(values); i++) {
+		snprintf(name, sizeof name, "%u.%u", values[i] / 10u, values[i] % 10u);
+		if (!strcmp(text, name)) {
+			*capability = values[i];
+			return 0;
+		}
+	}
+	*capability = 0;
+	return strcmp(text, "device") ? -EINVAL : 0;
+}
+
 /* A holder must be able to work, and the others must come. */
 int config_value_quantum(void *field, size_t size, const char *text, const char **wanted)
 {

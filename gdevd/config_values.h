@@ -13,6 +13,7 @@ typedef int (*config_value_parser)(void *field, size_t size, const char *text, c
 
 int config_value_address(void *field, size_t size, const char *text, const char **wanted);
 int config_value_bool(void *field, size_t size, const char *text, const char **wanted);
+int config_value_capability(void *field, size_t size, const char *text, const char **wanted);
 int config_value_chunk(void *field, size_t size, const char *text, const char **wanted);
 int config_value_count(void *field, size_t size, const char *text, const char **wanted);
 int config_value_devices(void *field, size_t size, const char *text, const char **wanted);

@@ -629,6 +629,8 @@ struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char 
 /* As vgpu_find_part(), and makes the part if the virtual GPU is there, and a session of it is to go to that device. NULL:
  * there is no memory, too. */
 struct vgpu *vgpu_get_part(struct daemon *daemon, const char *name, const char *device);
+/* What its programs are told of its device. */
+void vgpu_properties(const struct vgpu *vgpu, int32_t properties[DEVICE_PROPERTIES]);
 /* Whether it is gdevN, the default virtual GPU of a device. */
 bool vgpu_is_default(const struct vgpu *vgpu);
 /* Where new sessions of a virtual GPU of one device begin: on its device, or, if that is drained, on the stand-in. */

@@ -117,6 +117,7 @@ static int send_attach(struct session *session, struct client *client)
 		.version = session->version,
 		.time_limit_ms = (uint32_t)session->vgpu->config->time_limit_ms,
 		.memory_limit_bytes = memory_total(&session->vgpu->memory),
+		.compute_capability = (uint32_t)session->vgpu->config->compute_capability,
 	};
 	int pair[2], fds[2] = {-1, session->device->turning.fd};
 

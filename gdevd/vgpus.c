@@ -36,6 +36,17 @@ struct vgpu *vgpu_find_part(struct daemon *daemon, const char *name, const char 
 	return NULL;
 }
 
+void vgpu_properties(const struct vgpu *vgpu, int32_t properties[DEVICE_PROPERTIES])
+{
+	int32_t capability = (int32_t)vgpu->config->compute_capability;
+
+	memcpy(properties, vgpu->device->properties, sizeof vgpu->device->properties);
+	if (!capability)
+		return;
+	properties[PROPERTY_COMPUTE_MAJOR] = capability / 10;
+	properties[PROPERTY_COMPUTE_MINOR] = capability % 10;
+}
+
 static uint64_t memory_limit(const struct config_vgpu *config)
 {
 	return config->memory_bytes ? config->memory_bytes : UINT64_MAX;
@@ -144,6 +155,27 @@ static int check_name(const struct daemon *daemon, const struct config_vgpu *con
 	return -EINVAL;
 }
 
+/* -EINVAL: the virtual GPU is to have another compute capability, and is on hardware, which has one of its own. */
+static int check_capability(
+	const struct daemon *daemon, const struct config_vgpu *config, char *error)
+{
+	const struct config_served *served = &daemon->config.served;
+
+	for (unsigned i = 0; i < served->count && config->compute_capability; i++) {
+		const struct config_served_device *device = &served->devices[i];
+
+		if (!config_vgpu_is_on(&daemon->config, config, device) ||
+			!strcmp(device->backend, "cpu"))
+			continue;
+		snprintf(error, CONFIG_ERROR_MAX,
+			"\"compute_capability\" is a setting of the software GPU, and \"%s\" is on %s, "
+			"which has one of its own",
+			config->name, device->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* -errno: the virtual GPU's device is not served. If it was made at run time it stays written down: the device may be back
  * the next time. */
 static int check_device(struct daemon *daemon, const struct config_vgpu *config, char *error)
@@ -155,7 +187,9 @@ static int check_device(struct daemon *daemon, const struct config_vgpu *config,
 			config->device);
 		return -ENODEV;
 	}
-	return check_name(daemon, config, error);
+	int status = check_capability(daemon, config, error);
+
+	return status ? status : check_name(daemon, config, error);
 }
 
 int vgpus_init(struct daemon *daemon)
@@ -321,6 +355,9 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 			"a virtual GPU stays on its device; delete it, and make it on the other");
 		return -EINVAL;
 	}
+	status = check_capability(vgpu->daemon, config, error);
+	if (status)
+		return status;
 	status = set_limit(vgpu, config->memory_bytes);
 	if (status) {
 		set_limit(vgpu, own->memory_bytes);

@@ -210,6 +210,8 @@ struct control_attach {
 	uint64_t memory_limit_bytes; /* what the virtual GPU has */
 	uint64_t held_bytes;         /* REGISTER: device memory it holds */
 	uint64_t held_swap_bytes[SWAP_POOLS];
+	uint32_t compute_capability; /* that the device is to have, times ten; 0: its own */
+	uint32_t reserved;
 };
 
 /* MOVE: the session goes to another device of the same model. It is suspended (EVICT_SUSPEND), its context was given back
@@ -617,7 +619,7 @@ _Static_assert(
 _Static_assert(sizeof(struct control_refused) == 272, "ABI");
 _Static_assert(sizeof(struct control_description) == 784, "ABI");
 _Static_assert(sizeof(struct control_ready) == 832, "ABI");
-_Static_assert(sizeof(struct control_attach) == 136, "ABI");
+_Static_assert(sizeof(struct control_attach) == 144, "ABI");
 _Static_assert(sizeof(struct control_move) == 96, "ABI");
 _Static_assert(sizeof(struct control_allocate) == 48, "ABI");
 _Static_assert(sizeof(struct control_room) == 32, "ABI");

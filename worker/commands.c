@@ -117,6 +117,7 @@ static void query_usage(struct command *command)
 
 static void execute_query(struct command *command)
 {
+	int32_t properties[DEVICE_PROPERTIES];
 	struct core *core = command->core;
 
 	switch (command->request.query->type) {
@@ -124,8 +125,8 @@ static void execute_query(struct command *command)
 		query_memory(command);
 		break;
 	case QUERY_PROPERTIES:
-		command_answer(command, 0, core->device_info.properties,
-			sizeof core->device_info.properties);
+		core_properties(core, properties);
+		command_answer(command, 0, properties, sizeof properties);
 		break;
 	case QUERY_OCCUPANCY:
 		query_occupancy(command);

@@ -256,6 +256,25 @@ static void let_preempt(struct core *core)
 		log_warning("kernels will not leave between blocks: %s", gdev_strerror(error));
 }
 
+void core_properties(const struct core *core, int32_t properties[DEVICE_PROPERTIES])
+{
+	int32_t capability = (int32_t)core->session.compute_capability;
+
+	memcpy(properties, core->device_info.properties, sizeof core->device_info.properties);
+	if (!capability)
+		return;
+	properties[PROPERTY_COMPUTE_MAJOR] = capability / 10;
+	properties[PROPERTY_COMPUTE_MINOR] = capability % 10;
+}
+
+/* For which compute capability modules are loaded; 0: the device's own. */
+static int set_capability(struct core *core, uint32_t capability)
+{
+	if (!capability)
+		return 0;
+	return core->ops->capability ? core->ops->capability(core->space, capability) : -ENOTSUP;
+}
+
 int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd)
 {
 	uint64_t staging = core->config.staging_bytes;
@@ -268,6 +287,8 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	if (error)
 		return error;
 	error = core->ops->space_reserve(core->space, attach->arena_base, attach->arena_bytes);
+	if (!error)
+		error = set_capability(core, attach->compute_capability);
 	if (!error && (attach->features & FEATURE_PREEMPT))
 		let_preempt(core);
 	if (!error)

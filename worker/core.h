@@ -139,6 +139,8 @@ int core_create(const struct core_config *config, struct core **core);
 /* Reserves the arena, makes the space, takes the peer socket (on success). -EADDRINUSE: the arena is not
  * free in this process. turns_fd: gdevd's page, which stays the caller's; -1: there is none. With the lock. */
 int core_attach(struct core *core, const struct control_attach *attach, int peer_fd, int turns_fd);
+/* What the session's program is told of the device; gdevd is told device_info. With the lock. */
+void core_properties(const struct core *core, int32_t properties[DEVICE_PROPERTIES]);
 /* Stops the threads first. Everything in flight must be done or the device must be able to drop it. */
 void core_destroy(struct core *core);
 

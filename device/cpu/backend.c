@@ -96,6 +96,12 @@ static int cpu_space_create(struct device *device, struct device_space **out)
 	return 0;
 }
 
+static int set_capability(struct device_space *space, unsigned capability)
+{
+	space->capability = capability;
+	return 0;
+}
+
 static void cpu_limit(struct device_space *space, enum device_limit which, uint64_t bytes)
 {
 	bytes = min_of(bytes, (uint64_t)1 << 40); /* there is no more, and sums do not wrap */
@@ -212,6 +218,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.overhead_bytes = cpu_overhead_bytes,
 	.limit = cpu_limit,
 	.space_create = cpu_space_create,
+	.capability = set_capability,
 	.space_reserve = cpu_space_reserve,
 	.space_destroy = cpu_space_destroy,
 	.grain_bytes = MEMFD_GRAIN,

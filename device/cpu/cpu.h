@@ -97,6 +97,8 @@ struct check_state;
 struct device_space {
 	struct device *device;
 	struct checking *checking; /* NULL: not checked; set before there are modules and queues */
+	unsigned
+		capability; /* that was asked for, times ten; 0: none. Set before there are modules */
 	struct memfd_ranges ranges;
 	atomic_bool broken;           /* a command faulted: what is not done fails */
 	_Atomic uint64_t stack_bytes; /* of a kernel's thread, as CUDA counts (compute.c) */
@@ -104,6 +106,12 @@ struct device_space {
 	void *heap;                /* tsearch() tree of what kernels have allocated */
 	uint64_t heap_bytes, heap_limit;
 };
+
+/* Compute capability, times ten. */
+static inline unsigned cpu_capability(const struct device_space *space)
+{
+	return space->capability ? space->capability : CPU_TARGET;
+}
 
 /* ---- modules (module.c) ---- */
 

@@ -43,7 +43,25 @@ static void log_sentence(struct device_log *log, const char *sentence)
 	}
 }
 
-static int parse(const struct device *device, const void *image, size_t length,
+/* Where a compute capability was asked for, PTX for a newer one is refused. Without that newer PTX may be all that a library
+ * has, and its instructions all known. */
+static int check_target(const struct device_space *space, const struct ptx_module *ptx,
+	bool is_text, struct device_log *log)
+{
+	const struct ptx_kernel *kernel = ptx_kernel_at(ptx, 0);
+	char sentence[128];
+
+	if (!space->capability || !kernel || kernel->target <= space->capability)
+		return 0;
+	snprintf(sentence, sizeof sentence,
+		"the PTX is for sm_%u, and the device is of compute capability %u.%u",
+		kernel->target, space->capability / 10, space->capability % 10);
+	log_sentence(log, sentence);
+	log_info("module: %s", sentence);
+	return is_text ? -GDEV_E_INVALID_PTX : -GDEV_E_NO_BINARY;
+}
+
+static int parse(const struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct ptx_module **ptx)
 {
 	struct ptx_log ptx_log = {log ? log->text : NULL, log ? log->size : 0, 0};
@@ -56,14 +74,21 @@ static int parse(const struct device *device, const void *image, size_t length,
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, image, length); /* the program may be changing it */
-	error = fatbin_ptx(copy, length, CPU_TARGET, &text, &text_length, &why);
+	error = fatbin_ptx(copy, length, cpu_capability(space), &text, &text_length, &why);
 	if (error) {
 		log_sentence(log, why);
 		log_info("module: %s", why);
 		return error;
 	}
-	cpu_dump_module(device, text, text_length);
-	return ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
+	cpu_dump_module(space->device, text, text_length);
+	error = ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
+	if (error)
+		return error;
+	error = check_target(
+		space, *ptx, text_length <= length && !memcmp(copy, text, text_length), log);
+	if (error)
+		ptx_module_destroy(*ptx);
+	return error;
 }
 
 static void add_variable(void *owner, uint64_t offset, uint64_t size)
@@ -140,7 +165,7 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	error = atomic_load(&space->device->retired) ? -ENODEV : 0;
 	if (error)
 		goto err_free;
-	error = parse(space->device, image, length, log, &module->ptx);
+	error = parse(space, image, length, log, &module->ptx);
 	if (error)
 		goto err_free;
 	error = globals_measure(module);
@@ -257,7 +282,7 @@ void cpu_function_info(struct device_function *function, struct device_function_
 			SHARED_BYTES_MAX - min_of(k->shared_bytes, SHARED_BYTES_MAX),
 		.ptx_version = k->target,
 		.cluster = {k->cluster[0], k->cluster[1], k->cluster[2]},
-		.binary_version = CPU_TARGET,
+		.binary_version = cpu_capability(function->module->space),
 	};
 }
 

@@ -48,7 +48,7 @@ static void config_reads_every_kind_of_value(void **state)
 		     "worker_idle = 250ms\ncache_size = 64M\nlog = debug\nquantum = 5ms\n"
 		     "policy = band\nqueues = sdq\n"
 		     "[vgpu train]\nmode = 0660\nowner = root\ngroup = 0\nmemory = 1G\n"
-		     "time_limit_ms = 300\ncompute = 25%\ncopy = 40\npolicy = priority\npriority = -7\npreempt = blocks\n"
+		     "time_limit_ms = 300\ncompute = 25%\ncopy = 40\npolicy = priority\npriority = -7\npreempt = blocks\ncompute_capability = 8.6\n"
 		     "strict = yes\n[policy band]\nwait_us = 800\n[policy effective]\ndevice_weight = -20\n"
 		     "[device cuda:0]\ninline_bytes = 8K\nchunk_bytes = 1M\ncopy_threads = 6\n",
 			&config, error),
@@ -73,6 +73,7 @@ static void config_reads_every_kind_of_value(void **state)
 	assert_int_equal(vgpu->memory_bytes, 1ull << 30);
 	assert_int_equal(vgpu->time_limit_ms, 300);
 	assert_int_equal(vgpu->preempt, PREEMPT_BLOCKS);
+	assert_int_equal(vgpu->compute_capability, 86);
 	assert_int_equal(vgpu->compute_pct, 25);
 	assert_int_equal(vgpu->copy_pct, 40);
 	assert_string_equal(vgpu->policy, "priority");
@@ -104,6 +105,7 @@ static void made_virtual_gpus_are_written_and_read_again(void **state)
 	assert_int_equal(config_set_vgpu(vgpu, "policy", "fifo", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "priority", "-3", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "strict", "yes", error), 0);
+	assert_int_equal(config_set_vgpu(vgpu, "compute_capability", "7.5", error), 0);
 	assert_int_equal(config_set_vgpu(vgpu, "mode", "0640", error), 0);
 	assert_int_equal(config_drain_device(&config, "cpu:1", true, "cpu:2"), 0);
 	assert_int_equal(config_drain_device(&config, "cpu:2", true, ""), 0);
@@ -124,6 +126,7 @@ static void made_virtual_gpus_are_written_and_read_again(void **state)
 	assert_string_equal(again->policy, "fifo");
 	assert_int_equal(again->priority, -3);
 	assert_true(again->strict);
+	assert_int_equal(again->compute_capability, 75);
 	assert_int_equal(again->mode, 0640);
 	assert_int_equal(config_vgpu_find(&config, "both")->compute_pct, 20);
 	assert_true(config_device_of(&config, "cpu:1").drained);
@@ -213,6 +216,7 @@ static void config_errors_name_the_line(void **state)
 		{"[vgpu a]\ncopy = 101%\n", "it must be a share from 1 to 100 percent"},
 		{"[vgpu a]\npolicy = band\n",
 			"it must be one of fifo, priority, token, effective, interactive, fair"},
+		{"[vgpu a]\ncompute_capability = 8.1\n", "it must be that of a GPU from 5.0"},
 		{"[vgpu a]\npriority = 101\n", "it must be a priority from -100 to 100"},
 		{"[vgpu a]\nstrict = maybe\n", "it must be yes or no"},
 		{"[gdevd]\npolicy = unfair\n", "it must be one of null, fifo,"},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One gdevd with several software GPUs; the program is devices.c."""
 
+import json
 import os
 import signal
 import unittest
@@ -37,6 +38,36 @@ class Devices(integ.Case):
         self.assertNotEqual(code, 0)
         self.assertIn("is drained and takes no new sessions", err)
         self.assertIn('"gdev0" takes no sessions: its device cpu:0 is drained', err)
+
+    def capability(self, *arguments):
+        code, out, err = self.gdevd.run([self.gdevd.gdev, "run", "--vgpu", "old", PROGRAMS / "capability", *arguments])
+        self.assertEqual(code, 0, out + err)
+        return dict(line.split() for line in out.splitlines())
+
+    def capability_of(self, name):
+        listed = json.loads(self.gdevd.run([self.gdevd.gdev, "vgpu", "list", "--json"])[1])["vgpus"]
+        return next(vgpu["compute_capability"] for vgpu in listed if vgpu["vgpu"] == name)
+
+    def test_compute_capability(self):
+        """A virtual GPU has the compute capability that it is given, and takes no PTX for a newer one; without one it does"""
+        vgpu = [self.gdevd.gdev, "vgpu"]
+        code, _, err = self.gdevd.run(vgpu + ["create", "old", "--compute-capability", "7.5"])
+        self.assertEqual(code, 0, err)
+        self.addCleanup(self.gdevd.run, vgpu + ["delete", "old"])
+        self.assertEqual(self.capability("70", "75", "80", "90a"), {
+            "device": "7.5", "context": "7", "70": "CUDA_SUCCESS", "75": "CUDA_SUCCESS", "80": "CUDA_ERROR_INVALID_PTX",
+            "90a": "CUDA_ERROR_INVALID_PTX"})
+        self.assertEqual(self.gdevd.run(vgpu + ["set", "old", "--compute-capability", "8.9"])[0], 0)
+        self.assertEqual(self.capability("89", "90"), {
+            "device": "8.9", "context": "8", "89": "CUDA_SUCCESS", "90": "CUDA_ERROR_INVALID_PTX"})
+        self.assertEqual(self.capability_of("old"), "8.9")
+        self.assertEqual(self.gdevd.run(vgpu + ["set", "old", "--compute-capability", "device"])[0], 0)
+        self.assertEqual(self.capability("90a", "120"), {
+            "device": "9.0", "context": "9", "90a": "CUDA_SUCCESS", "120": "CUDA_SUCCESS"})
+        self.assertEqual(self.capability_of("gdev0"), "9.0")
+        code, _, err = self.gdevd.run(vgpu + ["set", "old", "--compute-capability", "8.1"])
+        self.assertNotEqual(code, 0)
+        self.assertIn("from 5.0 to 12.1", err)
 
     def test_a_lost_worker_is_one_devices(self):
         """When a worker is killed, sessions on other devices go on"""

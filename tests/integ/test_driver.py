@@ -62,6 +62,14 @@ class Driver(unittest.TestCase):
             code, _, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "ordered", str(seed), "1000"], 90)
             self.assertEqual(code, 0, err)
 
+    def test_compute_capability(self):
+        """Hardware has its own compute capability: another one is refused"""
+        gdevd = self.start()
+        for command in ("create", "old"), ("set", "gdev0"):
+            code, _, err = gdevd.run([gdevd.gdev, "vgpu", *command, "--compute-capability", "7.5"])
+            self.assertNotEqual(code, 0)
+            self.assertIn("a setting of the software GPU", err)
+
     def test_log_of_calls(self):
         """GDEV_LOG=calls writes every call with its arguments and result; GDEV_LOG=failed those that failed"""
         gdevd = self.start()

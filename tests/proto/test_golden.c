@@ -277,7 +277,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		HEADER(CONTROL_CACHE_GET, control_cache), "0123456789abcde", 5};
 	struct control_event event = {HEADER(CONTROL_EVENT_WATCH, control_event), 1, 2, 3, 4};
 	struct control_attach attach = {HEADER(CONTROL_ATTACH, control_attach), 1, -2, 3, 4, 5, "v",
-		6, 7, 8, 9, 10, 11, 12, {13, 14}};
+		6, 7, 8, 9, 10, 11, 12, {13, 14}, 15};
 	struct control_move move = {HEADER(CONTROL_MOVE, control_move), "d", "v", 1, 2, 3};
 
 	GOLDEN(bye, "10000000"
@@ -352,7 +352,7 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		      "0200000000000000"
 		      "03000000"
 		      "04000000");
-	GOLDEN(attach, "88000000"
+	GOLDEN(attach, "90000000"
 		       "2100" TAIL_TEXT "0100000000000000"
 		       "feffffff"
 		       "03000000"
@@ -367,7 +367,8 @@ static void messages_between_worker_and_gdevd_have_their_bytes(void **state)
 		       "0b00000000000000"
 		       "0c00000000000000"
 		       "0d00000000000000"
-		       "0e00000000000000");
+		       "0e00000000000000"
+		       "0f00000000000000");
 }
 
 static void messages_between_client_and_gdevd_have_their_bytes(void **state)
