@@ -215,7 +215,7 @@ class Worker:
                 how = read_order("register", "well")
                 if how == "stranger":
                     self.attach = self.attach[:12] + (12345).to_bytes(4, "little") + self.attach[16:]
-                wire.send(control, wire.message(wire.REGISTER, self.attach[:-24] + self.held()),
+                wire.send(control, wire.message(wire.REGISTER, self.attach[:-32] + self.held() + self.attach[-8:]),
                           [self.page, self.trace, *self.swap_file_brought()])
                 if how == "twice":
                     again = wire.connect(self.options.workers_socket)
