@@ -291,7 +291,13 @@ static const char sides[] = ".version 8.7\n.target sm_90\n.address_size 64\n"
 	/* one `if` behind the other */
 	SIDES("ifs", READ_THEN_WRITTEN("bar.sync 0"))
 		SIDES("counting_ifs", READ_THEN_WRITTEN("bar.sync 1, 64"))
-			SIDES("alone", "@%q bra END; bar.sync 1, 64; END:");
+			SIDES("alone", "@%q bra END; bar.sync 1, 64; END:")
+	/* A loop that waits begins with the same instruction as the one around it: the last thread counts, the others wait for it. */
+	SIDES("same_start", "setp.eq.u32 %q, %t, 63; mov.u32 %x, 1;\n"
+			    "LOOP: ld.volatile.shared.u32 %v, [mine]; @%q mov.u32 %v, %x;\n"
+			    "setp.lt.u32 %n, %v, %x; @%n bra LOOP; @!%q bra NEXT;\n"
+			    "st.volatile.shared.u32 [mine], %x; NEXT: add.u32 %x, %x, 1;\n"
+			    "setp.lt.u32 %n, %x, 6; @%n bra LOOP;");
 
 static void collectives_of_both_sides_meet(void **state)
 {
@@ -335,6 +341,19 @@ static void barriers_of_one_if_behind_the_other_meet(void **state)
 	unload(&p);
 }
 
+static void a_loop_waits_that_begins_as_the_one_around_it(void **state)
+{
+	static uint32_t o[64];
+	void *params[1] = {o};
+	struct program p;
+
+	load_text(&p, sides);
+	assert_int_equal(run(&p, (struct run){"same_start", .block = {64}, .params = params}), RAN);
+	for (uint32_t t = 0; t < 64; t++)
+		assert_int_equal(o[t], 6);
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +373,7 @@ int main(void)
 		cmocka_unit_test(threads_that_wait_in_vain_are_found),
 		cmocka_unit_test(collectives_of_both_sides_meet),
 		cmocka_unit_test(barriers_of_one_if_behind_the_other_meet),
+		cmocka_unit_test(a_loop_waits_that_begins_as_the_one_around_it),
 		cmocka_unit_test(addresses_of_32_bits_wrap),
 	};
 

@@ -343,6 +343,55 @@ static bool loop_waits(struct search *s)
 	return s->waits;
 }
 
+/* The loop of one way back to a header. */
+static void loop_of_latch(struct work *w, struct loop *l, uint32_t header, uint32_t latch)
+{
+	*l = (struct loop){.header = header, .count = 1};
+	l->blocks = work_alloc(w, (w->block_count + 1) * sizeof(*l->blocks));
+	l->members = work_alloc(w, (w->block_count / 64 + 1) * 8);
+	if (w->error)
+		return;
+	l->blocks[0] = header;
+	bits_set(l->members, header);
+	if (latch != header) {
+		bits_set(l->members, latch);
+		l->blocks[l->count++] = latch;
+	}
+	for (uint32_t n = 1; n < l->count; n++) {
+		const struct work_block *b = &w->blocks[l->blocks[n]];
+
+		for (uint32_t p = 0; p < b->pred_count; p++)
+			if (!bits_get(l->members, b->pred[p])) {
+				bits_set(l->members, b->pred[p]);
+				l->blocks[l->count++] = b->pred[p];
+			}
+	}
+}
+
+/* Loops that begin at one instruction, one in the other, are one to cfg.c: the inner one may wait where all together do not. */
+static bool inner_waits(struct search *s)
+{
+	struct work *w = s->work;
+	const struct loop *all = s->loop;
+	const struct work_block *header = &w->blocks[all->header];
+	uint32_t latches = 0;
+	bool waits = false;
+
+	for (uint32_t p = 0; p < header->pred_count; p++)
+		latches += bits_get(all->members, header->pred[p]);
+	for (uint32_t p = 0; p < header->pred_count && latches > 1 && !waits; p++) {
+		struct loop inner;
+
+		if (!bits_get(all->members, header->pred[p]))
+			continue;
+		loop_of_latch(w, &inner, all->header, header->pred[p]);
+		s->loop = &inner;
+		waits = !w->error && loop_waits(s);
+	}
+	s->loop = all;
+	return waits;
+}
+
 static void begin_search(struct search *s)
 {
 	struct work *w = s->work;
@@ -364,7 +413,7 @@ int spin_find(struct work *w)
 	begin_search(&s);
 	for (uint32_t l = 0; l < w->loop_count && !w->error; l++) {
 		s.loop = &w->loops[l];
-		if (w->threads > 1 && loop_waits(&s)) {
+		if (w->threads > 1 && (loop_waits(&s) || inner_waits(&s))) {
 			w->blocks[s.loop->header].spins = true;
 			w->any_spin = true;
 		}
