@@ -118,7 +118,7 @@ static void open_all(const char *name)
 	bench_require(state.ops->space_reserve(state.space, ARENA_BASE, ARENA_BYTES),
 		"reserve addresses", name);
 	if (state.ops->preempt)
-		bench_require(state.ops->preempt(state.space), "have kernels leave", name);
+		bench_require(state.ops->preempt(state.space, false), "have kernels leave", name);
 	bench_require(
 		state.ops->queue_create(state.space, 0, &state.queue), "create a queue", name);
 	bench_require(state.ops->module_load(

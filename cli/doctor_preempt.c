@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernels of a program leave an NVIDIA GPU between blocks under `gdev run --preempt`, and why others do not: asked of
- * what rewrites them (device/preempt), so that the two cannot disagree.
+ * Which kernels of a program leave an NVIDIA GPU between blocks under `gdev run --preempt`, and in the middle of one, and why
+ * others do not: asked of what rewrites them (device/preempt), so that the two cannot disagree.
  */
 #include "cli/doctor.h"
 
@@ -15,20 +15,24 @@
 #define SHOWN_MAX 10 /* kernels of a file, to people */
 
 struct counts {
-	unsigned kernels, fit, bare, shown;
+	unsigned kernels, fit, loops, bare, shown;
 };
 
 static void say_unfit(
 	struct wanted *wanted, struct counts *counts, const struct preempt_kernel *kernel)
 {
-	/* Of a library a program uses little. */
-	if (!wanted->doctor->findings && (wanted->library || counts->shown++ >= SHOWN_MAX))
+	const char *where = kernel->unfit ? "between blocks" : "in the middle of a block";
+	const char *why = kernel->unfit ? kernel->unfit : kernel->unfit_loops;
+
+	/* Of a library a program uses little. Blocks without loops are short. */
+	if (!why || (!kernel->unfit && !kernel->loops) ||
+		(!wanted->doctor->findings && (wanted->library || counts->shown++ >= SHOWN_MAX)))
 		return;
 	doctor_say(wanted->doctor, DOCTOR_NOTE, "preempt",
-		json_pack("{s:s,s:s,s:s}", "file", wanted->path, "kernel", kernel->name, "why",
-			kernel->unfit),
-		NULL, "%s: kernel %s does not leave between blocks: %s", wanted->path, kernel->name,
-		kernel->unfit);
+		json_pack("{s:s,s:s,s:s,s:s}", "file", wanted->path, "kernel", kernel->name,
+			"leaves_not", kernel->unfit ? "blocks" : "loops", "why", why),
+		NULL, "%s: kernel %s does not leave %s: %s", wanted->path, kernel->name, where,
+		why);
 }
 
 static void look_at(struct wanted *wanted, struct counts *counts, const void *image, size_t length)
@@ -40,16 +44,15 @@ static void look_at(struct wanted *wanted, struct counts *counts, const void *im
 	if (fatbin_is_empty(image, length))
 		return;
 	if (fatbin_ptx(image, length, TARGET, &text, &length, &why) ||
-		preempt_rewrite(text, length, &module)) {
+		preempt_rewrite(text, length, 1, &module)) {
 		counts->bare++;
 		return;
 	}
 	for (size_t k = 0; k < module->count; k++) {
 		counts->kernels++;
-		if (module->kernels[k].unfit)
-			say_unfit(wanted, counts, &module->kernels[k]);
-		else
-			counts->fit++;
+		counts->fit += !module->kernels[k].unfit;
+		counts->loops += !module->kernels[k].unfit_loops;
+		say_unfit(wanted, counts, &module->kernels[k]);
 	}
 	preempt_module_destroy(module);
 }
@@ -74,9 +77,11 @@ void doctor_preempt(struct wanted *wanted, struct bytes image, const char *where
 			wanted->path, counts.bare, where);
 	if (counts.kernels)
 		doctor_say(wanted->doctor, DOCTOR_NOTE, "preempt",
-			json_pack("{s:s,s:s,s:i,s:i}", "file", wanted->path, "section", where,
-				"kernels", (int)counts.kernels, "fit", (int)counts.fit),
+			json_pack("{s:s,s:s,s:i,s:i,s:i}", "file", wanted->path, "section", where,
+				"kernels", (int)counts.kernels, "fit", (int)counts.fit, "loops",
+				(int)counts.loops),
 			NULL,
-			"%s: %u of %u kernels in %s leave between blocks under 'gdev run --preempt'",
-			wanted->path, counts.fit, counts.kernels, where);
+			"%s: %u of %u kernels in %s leave between blocks under 'gdev run --preempt', "
+			"%u in the middle of one with '=loops'",
+			wanted->path, counts.fit, counts.kernels, where, counts.loops);
 }

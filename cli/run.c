@@ -139,7 +139,7 @@ static int keep_across_exec(int hold)
 /* The mode is the program's wish; its virtual GPU may say otherwise. */
 static bool set_preempt(const char *mode)
 {
-	if (mode && strcmp(mode, "off") && strcmp(mode, "blocks"))
+	if (mode && strcmp(mode, "off") && strcmp(mode, "blocks") && strcmp(mode, "loops"))
 		return false;
 	setenv("GDEV_PREEMPT", mode ? mode : "blocks", 1);
 	return true;
@@ -193,9 +193,7 @@ static int parse(int argc, char **argv, const char **vgpu)
 			: option == 'c' ? set_checks(optarg)
 					: option == 'e' && set_status(optarg))
 			continue;
-		usage(&verb_run, option == 'p'
-					 ? "--preempt is off or blocks; in the middle of a block "
-					   "kernels do not leave"
+		usage(&verb_run, option == 'p'   ? "--preempt is off, blocks or loops"
 				 : option == 'c' ? "--check is a list of " CHECK_NAMES_ALL
 				 : option == 'e' ? "--error-exitcode is a number from 1 to 255"
 						 : NULL);
@@ -294,7 +292,8 @@ const struct verb verb_run = {
 		"  --vgpu NAME   the virtual GPU to use, instead of $GDEV_VGPU or gdev0\n"
 		"  --preempt     kernels leave the GPU between two blocks when others are to have it.\n"
 		"                On an NVIDIA GPU they are rewritten for that, as far as the program\n"
-		"                has them as PTX; 'gdev doctor' says which cannot be. --preempt=off: not\n"
+		"                has them as PTX; 'gdev doctor' says which cannot be. --preempt=loops:\n"
+		"                and in the middle of a block, at barriers in loops. --preempt=off: not\n"
 		"  --check[=LIST]\n"
 		"                look for faults in kernels, on the software GPU only: a list of memcheck,\n"
 		"                initcheck, racecheck, synccheck, leakcheck, or all; reports on stderr\n"

@@ -349,12 +349,13 @@ struct device_ops {
 	void (*limit)(struct device_space *space, enum device_limit which, uint64_t bytes);
 
 	/* Optional: launches of this space are to leave the device between blocks, from here on: pause() may be called. It
-	 * is called once, before there are modules and queues. Without it, and with pause(), they can at any time. */
-	int (*preempt)(struct device_space *space);
+	 * is called once, before there are modules and queues. Without it, and with pause(), they can at any time. loops: and in
+	 * the middle of a block, at barriers in loops. */
+	int (*preempt)(struct device_space *space, bool loops);
 	/* Optional: preemption at block boundaries. pause: the compute unit begins no more blocks of launches
 	 * and fills, and no more of them, until it is called with false; copies go on. True: none of their
 	 * blocks is running. False: host->quiet is called once when that is so, unless it was told to go on
-	 * before. A block that does not end never lets it be so. */
+	 * before. A block that does not end, and does not leave, never lets it be so. */
 	bool (*pause)(struct device *device, bool pause);
 
 	/* Optional. Lends the calling thread to the device, to execute or to look for completions: it does

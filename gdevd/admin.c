@@ -288,10 +288,8 @@ static json_t *describe_vgpu(const struct vgpu *vgpu)
 		object, "policy", json_string(vgpu->groups[RESOURCE_COMPUTE].members.policy->name));
 	json_object_set_new(object, "priority", json_integer(vgpu->config->priority));
 	json_object_set_new(object, "strict", json_boolean(vgpu->config->strict));
-	json_object_set_new(object, "preempt",
-		json_string(vgpu->config->preempt == PREEMPT_BLOCKS ? "blocks"
-			    : vgpu->config->preempt == PREEMPT_OFF  ? "off"
-								    : "asked"));
+	json_object_set_new(
+		object, "preempt", json_string(config_preempt_name(vgpu->config->preempt)));
 	json_object_set_new(object, "compute_capability", capability_of(vgpu));
 	json_object_set_new(object, "lasts", json_boolean(!vgpu->config->from_file));
 	json_object_set_new(object, "sessions", number(vgpu->sessions));

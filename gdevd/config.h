@@ -24,7 +24,10 @@ enum config_preempt {
 	PREEMPT_ASKED, /* those of programs that ask for it */
 	PREEMPT_OFF,
 	PREEMPT_BLOCKS,
+	PREEMPT_LOOPS,
 };
+
+const char *config_preempt_name(enum config_preempt preempt);
 
 struct config_vgpu {
 	struct list link;

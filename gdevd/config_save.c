@@ -49,8 +49,7 @@ int config_save_made(const struct config *config, const char *path)
 		if (vgpu->shared_bytes != UINT64_MAX)
 			fprintf(file, "shared = %llu\n", (unsigned long long)vgpu->shared_bytes);
 		if (vgpu->preempt)
-			fprintf(file, "preempt = %s\n",
-				vgpu->preempt == PREEMPT_OFF ? "off" : "blocks");
+			fprintf(file, "preempt = %s\n", config_preempt_name(vgpu->preempt));
 		if (vgpu->compute_capability)
 			fprintf(file, "compute_capability = %u.%u\n",
 				(unsigned)vgpu->compute_capability / 10,

@@ -406,14 +406,21 @@ int config_value_bool(void *field, size_t size, const char *text, const char **w
 	return 0;
 }
 
+static const char *const preempt_names[] = {[PREEMPT_ASKED] = "asked",
+	[PREEMPT_OFF] = "off",
+	[PREEMPT_BLOCKS] = "blocks",
+	[PREEMPT_LOOPS] = "loops"};
+
+const char *config_preempt_name(enum config_preempt preempt)
+{
+	return preempt_names[preempt];
+}
+
 int config_value_preempt(void *field, size_t size, const char *text, const char **wanted)
 {
-	static const char *const values[] = {
-		[PREEMPT_ASKED] = "asked", [PREEMPT_OFF] = "off", [PREEMPT_BLOCKS] = "blocks"};
-
-	*wanted = "off, blocks or asked";
-	for (unsigned i = 0; i < array_length(values); i++)
-		if (!strcmp(text, values[i])) {
+	*wanted = "off, blocks, loops or asked";
+	for (unsigned i = 0; i < array_length(preempt_names); i++)
+		if (!strcmp(text, preempt_names[i])) {
 			*(enum config_preempt *)field = (enum config_preempt)i;
 			return 0;
 		}

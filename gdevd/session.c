@@ -97,9 +97,12 @@ static uint64_t features_of(const struct config_vgpu *vgpu, uint64_t asked)
 {
 	uint64_t features = asked & FEATURE_DEVICE_MAP;
 
-	if (vgpu->preempt == PREEMPT_BLOCKS ||
-		(vgpu->preempt == PREEMPT_ASKED && (asked & FEATURE_PREEMPT)))
+	if (vgpu->preempt == PREEMPT_ASKED && (asked & FEATURE_PREEMPT))
+		features |= asked & (FEATURE_PREEMPT | FEATURE_LOOPS);
+	if (vgpu->preempt == PREEMPT_BLOCKS)
 		features |= FEATURE_PREEMPT;
+	if (vgpu->preempt == PREEMPT_LOOPS)
+		features |= FEATURE_PREEMPT | FEATURE_LOOPS;
 	return features;
 }
 

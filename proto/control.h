@@ -121,6 +121,7 @@ enum control_feature {
 	FEATURE_TUNING = 2,     /* WELCOME has the fields from inline_bytes on */
 	FEATURE_TRACE = 4,      /* the last descriptor of WELCOME is the trace segment (trace.h) */
 	FEATURE_PREEMPT = 8,    /* HELLO: a wish; ATTACH: kernels leave the device between blocks */
+	FEATURE_LOOPS = 16,     /* with FEATURE_PREEMPT: and in the middle of a block */
 };
 
 /* Descriptors, in this order: session segment, staging memory, eventfd that wakes the worker, eventfd that wakes the

@@ -246,10 +246,10 @@ static struct turns *map_turns(int fd)
 	return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* Has the session's kernels leave between blocks, on a device where that has to be chosen. */
-static void let_preempt(struct core *core)
+/* Has the session's kernels leave between blocks, or in the middle of one too, on a device where that has to be chosen. */
+static void let_preempt(struct core *core, bool loops)
 {
-	int error = core->ops->preempt ? core->ops->preempt(core->space) : -ENOTSUP;
+	int error = core->ops->preempt ? core->ops->preempt(core->space, loops) : -ENOTSUP;
 
 	core->preempts = !error;
 	if (error && core->ops->preempt)
@@ -290,7 +290,7 @@ int core_attach(struct core *core, const struct control_attach *attach, int peer
 	if (!error)
 		error = set_capability(core, attach->compute_capability);
 	if (!error && (attach->features & FEATURE_PREEMPT))
-		let_preempt(core);
+		let_preempt(core, attach->features & FEATURE_LOOPS);
 	if (!error)
 		error = map_staging(core, attach->arena_base);
 	if (error)

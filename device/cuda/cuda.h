@@ -211,6 +211,9 @@ struct device_function {
 	 * may have, fewer than the first's if it needs more registers, and the dynamic shared memory; and, with preempt->lock, how
 	 * many of its blocks the device holds in a launch of that shape. */
 	struct device_function *second; /* atomic; NULL: there is none */
+	struct device_function
+		*third; /* the same of the one that leaves in the middle of a block */
+	const struct preempt_kernel *made; /* of the third: how it was made */
 	uint32_t hidden_offset, max_threads, max_shared, wave;
 	uint64_t wave_shape;
 	char name[];
@@ -429,7 +432,9 @@ void issuer_gather(struct device *device);
 void issuer_issue_gathered(struct device *device);
 
 /* preempt.c */
-int cuda_preempt(struct device_space *space);
+int cuda_preempt(struct device_space *space, bool loops);
+/* How much memory a module is to have for blocks that leave in the middle; 0: none do. */
+uint64_t preempt_kept_bytes(const struct device *device);
 bool cuda_pause(struct device *device, bool pause);
 void preempt_submit(struct device_queue *queue, struct device_command *command);
 /* With the context. Nothing is done where kernels do not leave between blocks. */

@@ -200,13 +200,24 @@ static bool choose_rewritten(struct device_module *module, void **chosen, size_t
 			&why))
 		return false;
 	if (!fatbin_launches(text, *length) && !condition_is_set_in(text) &&
-		!preempt_rewrite(text, *length, &module->rewritten) && module->rewritten->text) {
+		!preempt_rewrite(text, *length, preempt_kept_bytes(device), &module->rewritten) &&
+		module->rewritten->text) {
 		*chosen = text;
 		return true;
 	}
 	preempt_module_destroy(steal_pointer(&module->rewritten));
 	free(text);
 	return false;
+}
+
+/* What blocks keep that leave in the middle is a variable that the program's text does not have. */
+static void add_kept(struct device_module *module)
+{
+	uint64_t bytes = module->rewritten ? module->rewritten->kept_bytes : 0;
+
+	module->variable_bytes += bytes;
+	if (module->most_bytes < UINT64_MAX - bytes)
+		module->most_bytes += bytes;
 }
 
 /* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. */
@@ -239,6 +250,7 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 		error = look_at(module, image, length, NULL);
 	if (!error)
 		error = take_text(module);
+	add_kept(module);
 	if (error)
 		module_free(module);
 	else
@@ -419,22 +431,36 @@ static uint32_t max_dynamic_shared(struct device_function *function)
 	return (uint32_t)most - attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 }
 
+/* One that was made of the function. NULL: there is none. */
+static struct device_function *get_made(struct device_module *module,
+	struct device_function *function, const struct preempt_kernel *kernel, const char *suffix)
+{
+	struct device_function *made;
+	autofree char *name = NULL;
+
+	if (asprintf(&name, "%s%s", function->name, suffix) < 0 ||
+		get_function(module, name, &made))
+		return NULL;
+	made->hidden_offset = kernel->param_offset;
+	made->made = kernel;
+	made->max_threads = attribute(made, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	made->max_shared = max_dynamic_shared(made);
+	return made;
+}
+
 /* Without, the function goes as it is. */
-static void get_second(struct device_module *module, struct device_function *function)
+static void get_others(struct device_module *module, struct device_function *function)
 {
 	const struct preempt_kernel *kernel =
 		preempt_kernel_find(module->rewritten, function->name);
-	struct device_function *second;
-	autofree char *name = NULL;
 
-	if (!kernel || kernel->unfit || __atomic_load_n(&function->second, __ATOMIC_RELAXED) ||
-		asprintf(&name, "%s" PREEMPT_SUFFIX, function->name) < 0 ||
-		get_function(module, name, &second))
+	if (!kernel || kernel->unfit || __atomic_load_n(&function->second, __ATOMIC_RELAXED))
 		return;
-	second->hidden_offset = kernel->param_offset;
-	second->max_threads = attribute(second, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-	second->max_shared = max_dynamic_shared(second);
-	__atomic_store_n(&function->second, second, __ATOMIC_RELEASE);
+	if (!kernel->unfit_loops)
+		__atomic_store_n(&function->third,
+			get_made(module, function, kernel, PREEMPT_LOOPS_SUFFIX), __ATOMIC_RELEASE);
+	__atomic_store_n(&function->second, get_made(module, function, kernel, PREEMPT_SUFFIX),
+		__ATOMIC_RELEASE);
 }
 
 int cuda_function_get(struct device_module *module, const char *name, struct device_function **out)
@@ -442,15 +468,20 @@ int cuda_function_get(struct device_module *module, const char *name, struct dev
 	int error = get_function(module, name, out);
 
 	if (!error)
-		get_second(module, *out);
+		get_others(module, *out);
 	return error;
 }
 
-static bool is_second(const char *name)
+static bool ends_in(const char *name, const char *suffix)
 {
-	size_t length = strlen(name), suffix = strlen(PREEMPT_SUFFIX);
+	size_t length = strlen(name), end = strlen(suffix);
 
-	return length > suffix && !strcmp(name + length - suffix, PREEMPT_SUFFIX);
+	return length > end && !strcmp(name + length - end, suffix);
+}
+
+static bool is_made(const char *name)
+{
+	return ends_in(name, PREEMPT_SUFFIX) || ends_in(name, PREEMPT_LOOPS_SUFFIX);
 }
 
 /* The name of the index-th that the program knows of. */
@@ -464,7 +495,7 @@ static CUresult name_of(struct device_module *module, const CUfunction *function
 		result = driver->cuFuncGetName(name, functions[i]);
 		if (result)
 			return result;
-		if (!(module->rewritten && is_second(*name)) && !index--)
+		if (!(module->rewritten && is_made(*name)) && !index--)
 			return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_NOT_FOUND;

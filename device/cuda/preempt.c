@@ -15,12 +15,16 @@
  * leave; so the slices end. What was not rewritten runs to its end. Behind the slices a kernel tells how many blocks have
  * left: when the pause is over, launches go on with these. When nothing is on the compute unit, it is quiet.
  *
+ * In the middle of a block. A kernel with barriers in loops, of which all blocks can be on the device at once, goes as one piece,
+ * which is the whole grid, and that again as often as blocks of it have left. It has a part of its module's PREEMPT_KEPT from its
+ * first launch on until it is done. Where there is no room in that, it goes in slices.
+ *
  * Order. A slice may follow anything in its stream: if a launch before it is stopped, it is stopped, too, since both count by
  * one counter. Any other command follows a rewritten launch only when that is done to its last block.
  *
  * Locks. preempt->lock guards all of it. The issuer's are taken inside it, and done() is called without it.
  */
-#include "device/cuda/cuda.h"
+#include "device/cuda/preempt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +32,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "device/preempt/preempt.h"
 
 /* To begin, to count and to leave takes a block 0.85 ns, as all count in one place, and a wave, as many blocks as the device holds
  * at once, 0.7 us (one H200). */
@@ -39,73 +42,7 @@
 #define PIECES_LEAST                                                                               \
 	2 /* … but so many may always be there, lest the device wait for the host between them */
 #define PIECES_MAX 64
-#define PIECES_OF_ONE 2  /* of a launch */
-#define WHOLE_MAX 16     /* commands of the compute unit that are none, likewise */
-#define COUNTER_BYTES 32 /* as much as a sector of the device's cache */
-
-/* The counters, those of the blocks that have left, and the kernel that tells one of these. */
-static const char counters_ptx[] =
-	".version 6.0\n.target sm_70\n.address_size 64\n"
-	".visible .global .align 8 .u64 gdev_counters[16384];\n"
-	".visible .global .align 8 .u64 gdev_left[16384];\n"
-	".visible .entry gdev_tell(.param .u64 left, .param .u64 told)\n{\n"
-	"\t.reg .u64 %d<2>;\n\t.reg .u32 %r;\n"
-	"\tld.param.u64 %d0, [left];\n"
-	"\tld.param.u64 %d1, [told];\n"
-	"\tld.volatile.global.u32 %r, [%d0];\n"
-	"\tst.volatile.global.u32 [%d1], %r;\n"
-	"\tret;\n}\n";
-
-_Static_assert(COMPLETION_WORDS *COUNTER_BYTES == 16384 * sizeof(uint64_t), "as the text has it");
-
-enum state {
-	RUNNING,
-	STOPPING, /* nothing is issued; what is with the driver comes to its end */
-	QUIET,
-};
-
-struct preempt {
-	pthread_mutex_t lock;
-	enum state state;
-	bool wanted;                  /* a pause is */
-	uint32_t generation, stopped; /* of what is issued; of what was told to leave last */
-	struct list queues;           /* those with tickets, struct device_queue.waiting_link */
-	unsigned piece_count;         /* of slices with the driver, */
-	uint64_t leaves_ns;           /* and how long these take to leave */
-	unsigned wholes, tells;       /* and what else is there */
-	/* The context's. A queue's counters have the number of its word. */
-	CUmodule module;
-	struct device_function *tell; /* of the module; without a name */
-	CUdeviceptr counters, lefts, told_address;
-	uint32_t *told; /* what the latter have come to; */
-	struct {
-		uint32_t begun; /* … the former, when all blocks that were issued have begun; */
-		uint32_t left;  /* … and the latter, when they told it last */
-	} counts[COMPLETION_WORDS];
-	CUstream stream;
-};
-
-struct piece {
-	struct device_command command; /* the issuer's */
-	struct ticket *ticket;
-	bool issued;
-	uint64_t leaves_ns; /* of slices */
-	uint8_t *params;    /* likewise */
-};
-
-/* A command of the worker's. */
-struct ticket {
-	struct list link; /* queue->tickets */
-	struct device_command *command;
-	struct device_function *second; /* NULL: it goes as it is */
-	uint32_t blocks, next;          /* of the grid; the first that has not been issued yet */
-	unsigned issued;                /* pieces that are with the driver */
-	bool begun;
-	int error;
-	uint64_t busy_ns;
-	struct piece pieces[PIECES_OF_ONE];
-	_Alignas(16) uint8_t params[]; /* of each piece */
-};
+#define WHOLE_MAX 16 /* commands of the compute unit that are none, likewise */
 
 /* ---- how many blocks ---- */
 
@@ -184,45 +121,132 @@ static CUdeviceptr counter_of(CUdeviceptr counters, const struct device_queue *q
 	return counters + (CUdeviceptr)queue->word * COUNTER_BYTES;
 }
 
+static void fill_piece(struct piece *piece, struct device_function *function, const void *hidden,
+	size_t hidden_bytes)
+{
+	struct device_launch *launch = &piece->command.launch;
+	const struct device_launch *whole = &piece->ticket->command->launch;
+	uint32_t offset = function->hidden_offset;
+
+	if (whole->param_bytes)
+		memcpy(piece->params, whole->params, min_of(whole->param_bytes, offset));
+	memcpy(piece->params + offset, hidden, hidden_bytes);
+	piece->command = *piece->ticket->command;
+	launch->function = function;
+	launch->params = piece->params;
+	launch->param_bytes = offset + (uint32_t)hidden_bytes;
+	launch->shared_bytes = preempt_shared_bytes(whole->shared_bytes);
+	launch->more = false;
+}
+
 /* The next `blocks` of the launch. */
 static void fill_slice(
 	struct preempt *p, struct device_queue *queue, struct piece *piece, uint32_t blocks)
 {
 	struct ticket *ticket = piece->ticket;
-	struct device_launch *launch = &piece->command.launch;
-	const struct device_launch *whole = &ticket->command->launch;
-	uint32_t offset = ticket->second->hidden_offset, *begun = &p->counts[queue->word].begun;
+	const uint32_t *grid = ticket->command->launch.grid;
+	uint32_t *begun = &p->counts[queue->word].begun;
 	struct preempt_launch hidden = {
 		.counter = counter_of(p->counters, queue),
 		.left = counter_of(p->lefts, queue),
 		.base = *begun - ticket->next,
 		.generation = p->generation,
-		.grid = {whole->grid[0], whole->grid[1], whole->grid[2]},
+		.grid = {grid[0], grid[1], grid[2]},
 	};
 
-	if (whole->param_bytes)
-		memcpy(piece->params, whole->params, min_of(whole->param_bytes, offset));
-	memcpy(piece->params + offset, &hidden, sizeof hidden);
-	piece->command = *ticket->command;
-	launch->function = ticket->second;
-	launch->params = piece->params;
-	launch->param_bytes = offset + (uint32_t)sizeof hidden;
-	launch->shared_bytes = preempt_shared_bytes(whole->shared_bytes);
-	launch->grid[0] = blocks;
-	launch->grid[1] = launch->grid[2] = 1;
-	launch->more = false;
+	fill_piece(piece, ticket->second, &hidden, sizeof hidden);
+	memcpy(piece->command.launch.grid, (uint32_t[3]){blocks, 1, 1}, sizeof hidden.grid);
 	*begun += blocks;
 	ticket->next += blocks;
+}
+
+/* ---- in the middle of a block; with the lock ---- */
+
+/* So many bytes of the module's that no other ticket has. */
+static bool find_part(const struct preempt *p, struct ticket *ticket, uint64_t bytes)
+{
+	const struct device_module *module = ticket->third->module;
+	const struct ticket *other;
+	uint64_t offset = 0;
+	bool moved;
+
+	if (bytes > module->rewritten->kept_bytes)
+		return false;
+	do {
+		moved = false;
+		list_for_each (other, &p->keepers, keeping) {
+			if (other->third->module != module || other->offset >= offset + bytes ||
+				offset >= other->offset + other->bytes)
+				continue;
+			offset = other->offset + other->bytes;
+			moved = true;
+		}
+	} while (moved);
+	ticket->offset = offset;
+	return offset <= module->rewritten->kept_bytes - bytes;
+}
+
+static uint64_t block_bytes(const struct ticket *ticket)
+{
+	const struct device_launch *launch = &ticket->command->launch;
+
+	return preempt_block_bytes(ticket->third->made, threads_of(launch), launch->shared_bytes);
+}
+
+/* Before its first launch: from then on it goes one way. */
+static void choose_way(struct preempt *p, struct device_queue *queue, struct ticket *ticket)
+{
+	const struct device_launch *launch = &ticket->command->launch;
+	uint64_t bytes;
+
+	if (!ticket->third || ticket->bytes)
+		return;
+	bytes = preempt_states_bytes(ticket->blocks) + ticket->blocks * block_bytes(ticket);
+	if (ticket->blocks > wave_of(queue->space->device, ticket->third, launch) ||
+		!find_part(p, ticket, bytes)) {
+		ticket->third = NULL;
+		return;
+	}
+	ticket->bytes = bytes;
+	list_append(&p->keepers, &ticket->keeping);
+}
+
+/* All of the grid: the blocks that have left before go on. */
+static void fill_whole(struct preempt *p, struct device_queue *queue, struct piece *piece)
+{
+	struct ticket *ticket = piece->ticket;
+	struct preempt_loops_launch hidden = {
+		.counter = counter_of(p->counters, queue),
+		.left = counter_of(p->lefts, queue),
+		.generation = p->generation,
+		.again = ticket->again,
+		.offset = ticket->offset,
+		.states_bytes = preempt_states_bytes(ticket->blocks),
+		.block_bytes = (uint32_t)block_bytes(ticket),
+		.left_before = ticket->generation,
+	};
+
+	fill_piece(piece, ticket->third, &hidden, sizeof hidden);
+	ticket->next = ticket->blocks;
+	ticket->generation = p->generation;
+	ticket->again = true;
 }
 
 /* False: there is no room for it now. */
 static bool issue_slice(struct preempt *p, struct device_queue *queue, struct ticket *ticket)
 {
-	uint32_t wave = wave_of(queue->space->device, ticket->second, &ticket->command->launch);
-	uint64_t blocks =
-		min_of(ticket->blocks - ticket->next, blocks_leave(SLICE_LEAVES_NS, wave));
-	uint64_t leaves_ns = leave_ns(blocks, wave);
+	struct device_function *function;
 	struct piece *piece = free_piece(ticket);
+	uint64_t blocks, leaves_ns;
+	uint32_t wave;
+
+	choose_way(p, queue, ticket);
+	function = ticket->third ? ticket->third : ticket->second;
+	wave = wave_of(queue->space->device, function, &ticket->command->launch);
+	blocks = ticket->third ? ticket->blocks
+			       : min_of(ticket->blocks - ticket->next,
+					 blocks_leave(SLICE_LEAVES_NS, wave));
+	leaves_ns = leave_ns(blocks, wave);
 
 	if (p->piece_count >= PIECES_LEAST &&
 		(p->leaves_ns + leaves_ns > LEAVES_NS_MAX || p->piece_count == PIECES_MAX))
@@ -230,7 +254,10 @@ static bool issue_slice(struct preempt *p, struct device_queue *queue, struct ti
 	if (!piece)
 		return false;
 	piece->leaves_ns = leaves_ns;
-	fill_slice(p, queue, piece, (uint32_t)blocks);
+	if (ticket->third)
+		fill_whole(p, queue, piece);
+	else
+		fill_slice(p, queue, piece, (uint32_t)blocks);
 	p->piece_count++;
 	p->leaves_ns += leaves_ns;
 	issue(queue, piece);
@@ -373,6 +400,8 @@ static void finish(struct ticket *ticket, const struct device_command *last)
 	command->busy_ns = ticket->busy_ns;
 	command->fault_address = last->fault_address;
 	command->more_done = false;
+	if (ticket->bytes)
+		list_remove(&ticket->keeping);
 	list_remove(&ticket->link);
 }
 
@@ -514,28 +543,35 @@ static void stop(struct preempt *p, const struct driver *driver)
 #define GRID_X_MAX INT32_MAX
 #define GRID_YZ_MAX 0xffff
 
-/* NULL: the launch goes as it is. */
-static struct device_function *second_of(const struct device_command *command)
+static bool may_be_other(const struct device_command *command)
 {
 	const struct device_launch *launch = &command->launch;
-	struct device_function *second;
 
-	if (command->kind != DEVICE_LAUNCH || launch->cooperative || launch->cluster[0] ||
-		launch->grid[0] > GRID_X_MAX || launch->grid[1] > GRID_YZ_MAX ||
-		launch->grid[2] > GRID_YZ_MAX || blocks_of(launch->grid) >= UINT32_MAX)
-		return NULL;
-	second = __atomic_load_n(&launch->function->second, __ATOMIC_ACQUIRE);
-	return second && threads_of(launch) <= second->max_threads &&
-			       launch->shared_bytes <= second->max_shared &&
-			       preempt_shared_bytes(launch->shared_bytes) <= second->max_shared
-		       ? second
+	return command->kind == DEVICE_LAUNCH && !launch->cooperative && !launch->cluster[0] &&
+	       launch->grid[0] <= GRID_X_MAX && launch->grid[1] <= GRID_YZ_MAX &&
+	       launch->grid[2] <= GRID_YZ_MAX && blocks_of(launch->grid) < UINT32_MAX;
+}
+
+/* NULL: there is none that the launch can be of. */
+static struct device_function *usable(
+	struct device_function *const *made, const struct device_launch *launch)
+{
+	struct device_function *other = __atomic_load_n(made, __ATOMIC_ACQUIRE);
+
+	return other && threads_of(launch) <= other->max_threads &&
+			       launch->shared_bytes <= other->max_shared &&
+			       preempt_shared_bytes(launch->shared_bytes) <= other->max_shared
+		       ? other
 		       : NULL;
 }
 
 static struct ticket *ticket_create(struct device_command *command)
 {
-	struct device_function *second = second_of(command);
-	size_t param_bytes = second ? second->hidden_offset + sizeof(struct preempt_launch) : 0;
+	const struct device_launch *launch = &command->launch;
+	struct device_function *second =
+		may_be_other(command) ? usable(&launch->function->second, launch) : NULL;
+	size_t param_bytes =
+		second ? second->hidden_offset + sizeof(struct preempt_loops_launch) : 0;
 	struct ticket *ticket;
 
 	param_bytes = (param_bytes + 15) & ~(size_t)15;
@@ -544,6 +580,7 @@ static struct ticket *ticket_create(struct device_command *command)
 		return NULL;
 	ticket->command = command;
 	ticket->second = second;
+	ticket->third = second ? usable(&launch->function->third, launch) : NULL;
 	ticket->blocks = second ? (uint32_t)blocks_of(command->launch.grid) : 0;
 	for (unsigned i = 0; i < PIECES_OF_ONE; i++) {
 		ticket->pieces[i].ticket = ticket;
@@ -590,102 +627,4 @@ bool cuda_pause(struct device *device, bool pause)
 	quiet = p->state == QUIET;
 	pthread_mutex_unlock(&p->lock);
 	return quiet;
-}
-
-/* ---- the context's ---- */
-
-static CUresult load_counters(struct device *device, struct preempt *p)
-{
-	const struct driver *driver = device->driver;
-	autofree void *code = NULL;
-	size_t bytes;
-	CUresult result = jit_link(driver, &(struct jit_source){counters_ptx}, NULL, &code, &bytes);
-
-	if (!result)
-		result = driver->cuModuleLoadDataEx(&p->module, code, 0, NULL, NULL);
-	if (!result)
-		result =
-			driver->cuModuleGetGlobal(&p->counters, &bytes, p->module, "gdev_counters");
-	if (!result)
-		result = driver->cuModuleGetGlobal(&p->lefts, &bytes, p->module, "gdev_left");
-	if (!result)
-		result = driver->cuModuleGetFunction(&p->tell->handle, p->module, "gdev_tell");
-	return result;
-}
-
-static CUresult make_context(struct device *device, struct preempt *p)
-{
-	const struct driver *driver = device->driver;
-	CUresult result = load_counters(device, p);
-
-	memset(p->counts, 0, sizeof p->counts);
-	if (!result)
-		result = driver->cuMemHostAlloc((void **)&p->told,
-			COMPLETION_WORDS * sizeof *p->told,
-			CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-	if (!result)
-		result = driver->cuMemHostGetDevicePointer(&p->told_address, p->told, 0);
-	if (!result) /* it is to pass what waits in other streams, and has no channel in common with them */
-		result = driver->cuStreamCreateWithPriority(&p->stream, CU_STREAM_NON_BLOCKING, -5);
-	return result;
-}
-
-int preempt_context_open(struct device *device)
-{
-	struct preempt *p = device->preempt;
-	CUresult result;
-
-	if (!p)
-		return 0;
-	result = make_context(device, p);
-	if (result)
-		preempt_context_close(device);
-	return driver_error(result);
-}
-
-void preempt_context_close(struct device *device)
-{
-	const struct driver *driver = device->driver;
-	struct preempt *p = device->preempt;
-
-	if (!p)
-		return;
-	if (p->stream)
-		driver->cuStreamDestroy(steal_pointer(&p->stream));
-	if (p->told)
-		driver->cuMemFreeHost(steal_pointer(&p->told));
-	if (p->module)
-		driver->cuModuleUnload(steal_pointer(&p->module));
-}
-
-int cuda_preempt(struct device_space *space)
-{
-	struct device *device = space->device;
-	struct preempt *p;
-	int error;
-
-	if (device->preempt) /* of a session that did not come to be */
-		return 0;
-	p = calloc(1, sizeof *p + sizeof *p->tell);
-	if (!p)
-		return -ENOMEM;
-	p->tell = (struct device_function *)(p + 1);
-	pthread_mutex_init(&p->lock, NULL);
-	list_init(&p->queues);
-	p->generation = 1;
-	device->preempt = p;
-	device_enter(device);
-	error = preempt_context_open(device);
-	if (error)
-		preempt_destroy(device);
-	return error;
-}
-
-void preempt_destroy(struct device *device)
-{
-	struct preempt *p = steal_pointer(&device->preempt);
-
-	if (p)
-		pthread_mutex_destroy(&p->lock);
-	free(p);
 }

@@ -15,10 +15,11 @@
 
 #include "device/cpu/ptx/lex.h"
 #include "device/cpu/ptx/work.h"
+#include "device/preempt/points.h"
 #include "device/preempt/scan.h"
+#include "device/preempt/text.h"
 
 #define PARAMS_MAX 4096 /* bytes, what every device takes */
-#define OURS "__gdev_"  /* what our names begin with */
 
 /* Of the module: dynamic shared memory has one address, whatever its arrays are called. */
 static const char shared[] = "\n.extern .shared .align 4 .b8 __gdev_shared[];\n";
@@ -158,32 +159,37 @@ static const char *unfit_in_called(struct reach *r, const struct function *entry
 	return NULL;
 }
 
-static const char *unfit_as_waiting(const struct ptx_module *module, const struct function *entry)
-{
-	struct work *w = calloc(1, sizeof(*w));
-	struct ptx_log none = {0};
-	const char *unfit = NULL;
-	int error = -ENOMEM;
+/* What is known of a kernel that is looked at. */
+struct look {
+	struct work work;
+	struct ptx_log none;
+	struct points points;
+	const char *unfit, *unfit_loops;
+};
 
-	if (!w)
-		return "there is no memory to look at it";
-	*w = (struct work){
-		.module = module, .entry = entry, .log = &none, .block = {32, 1, 1}, .threads = 32};
+static const char *unfit_as_waiting(struct look *l, struct reach *r, const struct function *entry)
+{
+	struct work *w = &l->work;
+	int error;
+
+	*w = (struct work){.module = r->module,
+		.entry = entry,
+		.log = &l->none,
+		.block = {32, 1, 1},
+		.threads = 32};
 	error = work_build(w);
 	if (!error)
 		error = work_params(w);
 	if (!error)
 		error = cfg_build(w);
 	if (!error && spin_awaits_blocks(w))
-		unfit = "its blocks may wait for each other";
+		return "its blocks may wait for each other";
 	if (error || w->error)
-		unfit = "it has instructions that gdev does not know, or too many";
-	arena_finish(&w->arena);
-	free(w);
-	return unfit;
+		return "it has instructions that gdev does not know, or too many";
+	return NULL;
 }
 
-static const char *unfit(struct reach *r, const struct function *entry)
+static const char *unfit(struct look *l, struct reach *r, const struct function *entry)
 {
 	const char *why = r->scan->unfit;
 
@@ -191,21 +197,26 @@ static const char *unfit(struct reach *r, const struct function *entry)
 		why = "it is PTX before version 4.1";
 	if (!why && entry->kernel.refused)
 		why = "it has instructions that gdev does not know";
-	if (!why && entry->kernel.param_bytes > PARAMS_MAX - sizeof(struct preempt_launch) - 8)
+	if (!why &&
+		entry->kernel.param_bytes > PARAMS_MAX - sizeof(struct preempt_loops_launch) - 8)
 		why = "it has too many parameters";
 	if (!why)
 		why = unfit_in_called(r, entry);
-	return why ? why : unfit_as_waiting(r->module, entry);
+	return why ? why : unfit_as_waiting(l, r, entry);
+}
+
+static const char *unfit_loops(struct look *l, struct reach *r, const struct function *entry)
+{
+	if (l->unfit)
+		return l->unfit;
+	if (scanned_of(r->scan, entry->name)->inner)
+		return "it has barriers, or shared or local memory, in inner braces";
+	if (points_find(&l->work, &l->points))
+		return "there is no memory to look at it";
+	return l->points.unfit;
 }
 
 /* ---- the second kernel ---- */
-
-/* Copies the text up to `at`, which is where it goes on. */
-static void copy(FILE *out, const char **from, const char *at)
-{
-	fwrite(*from, 1, (size_t)(at - *from), out);
-	*from = at;
-}
 
 static void write_body(FILE *out, const struct scanned *f)
 {
@@ -216,67 +227,107 @@ static void write_body(FILE *out, const struct scanned *f)
 	for (lex_next(&lexer, &token); token.kind != TOKEN_END; lex_next(&lexer, &token)) {
 		if (token.kind == TOKEN_DOTTED && token.length == 3 &&
 			!memcmp(token.text, "loc", 3)) {
-			copy(out, &from, token.text - 1);
+			text_copy(out, &from, token.text - 1);
 			lex_skip_line(&lexer);
 			from = lexer.at;
 		} else if (scan_is_place(&token)) {
-			copy(out, &from, token.text);
+			text_copy(out, &from, token.text);
 			fprintf(out, "%%" OURS "%.*s_", (int)token.length - 1, token.text + 1);
 			lex_next(&lexer, &token); /* .x, .y, .z */
 			from = token.text;
 		}
 	}
-	copy(out, &from, f->end);
+	text_copy(out, &from, f->end);
 }
 
-static void write_kernel(FILE *out, const struct scanned *f)
+void text_write_head(FILE *out, const struct scanned *f, const char *suffix, size_t hidden_bytes)
 {
 	const char *from = f->begin;
 
 	fputc('\n', out);
-	copy(out, &from, f->name + f->name_length);
-	fputs(PREEMPT_SUFFIX, out);
-	copy(out, &from, f->params);
+	text_copy(out, &from, f->name + f->name_length);
+	fputs(suffix, out);
+	text_copy(out, &from, f->params);
 	fprintf(out, "%s.param .align 8 .b8 " OURS "launch[%zu]%s",
 		!f->has_list  ? "("
 		: f->has_some ? ",\n\t"
 			      : "",
-		sizeof(struct preempt_launch), f->has_list ? "" : ")");
-	copy(out, &from, f->body);
+		hidden_bytes, f->has_list ? "" : ")");
+	text_copy(out, &from, f->body);
+}
+
+static void write_kernel(FILE *out, const struct scanned *f)
+{
+	text_write_head(out, f, PREEMPT_SUFFIX, sizeof(struct preempt_launch));
 	fputs(prologue, out);
 	write_body(out, f);
 	fputc('\n', out);
 }
 
-static int describe(struct preempt_module *made, struct reach *r, const char *text, size_t length)
+struct writer {
+	FILE *out;
+	uint64_t kept_bytes; /* 0: no kernel leaves in the middle of a block */
+	bool shared, kept;   /* they are declared */
+};
+
+/* The kernel once more, or twice. */
+static void write_fit(
+	struct writer *x, struct preempt_kernel *kernel, struct look *l, const struct scanned *f)
+{
+	if (!x->shared)
+		fputs(shared, x->out);
+	x->shared = true;
+	write_kernel(x->out, f);
+	if (kernel->unfit_loops)
+		return;
+	if (!x->kept)
+		fprintf(x->out, "\n.global .align 16 .b8 " PREEMPT_KEPT "[%llu];\n",
+			(unsigned long long)x->kept_bytes);
+	x->kept = true;
+	kernel->thread_bytes = l->points.thread_bytes;
+	kernel->shared_bytes = loops_write(x->out, f, &l->work, &l->points);
+}
+
+static int describe_kernel(struct writer *x, struct preempt_kernel *kernel, struct reach *r,
+	const struct function *entry)
+{
+	struct look *l = calloc(1, sizeof(*l));
+
+	kernel->name = strdup(entry->name);
+	if (!kernel->name || !l) {
+		free(kernel->name);
+		free(l);
+		return -ENOMEM;
+	}
+	kernel->param_offset = (entry->kernel.param_bytes + 7) & ~7u;
+	kernel->unfit = l->unfit = unfit(l, r, entry);
+	kernel->loops = l->work.loop_count;
+	kernel->unfit_loops = x->kept_bytes ? unfit_loops(l, r, entry) : "it is not asked for";
+	if (!kernel->unfit)
+		write_fit(x, kernel, l, scanned_of(r->scan, entry->name));
+	arena_finish(&l->work.arena);
+	free(l);
+	return 0;
+}
+
+static int describe(struct preempt_module *made, struct reach *r, const char *text, size_t length,
+	uint64_t kept_bytes)
 {
 	const struct ptx_module *module = r->module;
-	FILE *out = open_memstream(&made->text, &made->length);
-	unsigned fit = 0;
+	struct writer x = {
+		.out = open_memstream(&made->text, &made->length), .kept_bytes = kept_bytes};
+	int error = 0;
 
-	if (!out)
+	if (!x.out)
 		return -ENOMEM;
-	fwrite(text, 1, length, out);
-	for (size_t k = 0; k < module->entry_count; k++) {
-		const struct function *entry = module->entries[k];
-		struct preempt_kernel *kernel = &made->kernels[made->count];
-
-		kernel->name = strdup(entry->name);
-		if (!kernel->name)
-			break;
-		made->count++;
-		kernel->param_offset = (entry->kernel.param_bytes + 7) & ~7u;
-		kernel->unfit = unfit(r, entry);
-		if (kernel->unfit)
-			continue;
-		if (!fit)
-			fputs(shared, out);
-		write_kernel(out, scanned_of(r->scan, entry->name));
-		fit++;
-	}
-	if (fclose(out) || made->count < module->entry_count)
+	fwrite(text, 1, length, x.out);
+	for (; made->count < module->entry_count && !error; made->count += !error)
+		error = describe_kernel(
+			&x, &made->kernels[made->count], r, module->entries[made->count]);
+	if (fclose(x.out) || error)
 		return -ENOMEM;
-	if (!fit) {
+	made->kept_bytes = x.kept ? kept_bytes : 0;
+	if (!x.shared) {
 		free(made->text);
 		made->text = NULL;
 		made->length = 0;
@@ -285,7 +336,7 @@ static int describe(struct preempt_module *made, struct reach *r, const char *te
 }
 
 static int rewrite(struct preempt_module *made, const struct ptx_module *module, const char *text,
-	size_t length)
+	size_t length, uint64_t kept_bytes)
 {
 	struct scan scan = {0};
 	struct reach reach = {.module = module, .scan = &scan};
@@ -300,31 +351,59 @@ static int rewrite(struct preempt_module *made, const struct ptx_module *module,
 	if (!made->kernels || !reach.seen || !reach.list)
 		error = -ENOMEM;
 	if (!error)
-		error = describe(made, &reach, text, length);
+		error = describe(made, &reach, text, length, kept_bytes);
 	free(reach.list);
 	free(reach.seen);
 	scan_finish(&scan);
 	return error;
 }
 
-int preempt_rewrite(const char *text, size_t length, struct preempt_module **out)
+/* Whether the text that came out means something: names of what is kept may not be seen where it is written. */
+static bool is_text(const struct preempt_module *made)
 {
-	struct preempt_module *made = calloc(1, sizeof(*made));
 	struct ptx_module *module = NULL;
 	struct ptx_log none = {0};
-	int error = made ? 0 : -ENOMEM;
+	bool parses = !made->text || !ptx_parse(made->text, made->length, &none, &module);
 
-	while (length && !text[length - 1])
-		length--;
-	if (!error)
-		error = ptx_parse(text, length, &none, &module);
-	if (!error)
-		error = rewrite(made, module, text, length);
 	ptx_module_destroy(module);
+	return parses;
+}
+
+static int make(const struct ptx_module *module, const char *text, size_t length,
+	uint64_t kept_bytes, struct preempt_module **out)
+{
+	struct preempt_module *made = calloc(1, sizeof(*made));
+	int error = made ? rewrite(made, module, text, length, kept_bytes) : -ENOMEM;
+
 	if (error)
 		preempt_module_destroy(made);
 	else
 		*out = made;
+	return error;
+}
+
+int preempt_rewrite(
+	const char *text, size_t length, uint64_t kept_bytes, struct preempt_module **out)
+{
+	struct ptx_module *module = NULL;
+	struct ptx_log none = {0};
+	int error;
+
+	while (length && !text[length - 1])
+		length--;
+	error = ptx_parse(text, length, &none, &module);
+	if (!error)
+		error = make(module, text, length, kept_bytes, out);
+	if (!error && (*out)->kept_bytes && !is_text(*out)) {
+		preempt_module_destroy(*out);
+		error = make(module, text, length, 0, out);
+		for (size_t k = 0; !error && k < (*out)->count; k++)
+			if (!(*out)->kernels[k].unfit)
+				(*out)->kernels[k].unfit_loops =
+					"a kernel of its module needs what has a name in inner "
+					"braces only";
+	}
+	ptx_module_destroy(module);
 	return error;
 }
 

@@ -103,6 +103,18 @@ static void look_at(struct scanner *s)
 		f->unfit = "it declares variables of the module";
 }
 
+/* Barriers, and what memory is declared with. The same words of accesses stand behind others, without a space. */
+static bool is_of_the_block(const struct scanner *s)
+{
+	const struct token *token = &s->token;
+	bool declares =
+		token->spaced || (s->before.kind != TOKEN_WORD && s->before.kind != TOKEN_DOTTED);
+
+	return is(token, TOKEN_WORD, "bar") || is(token, TOKEN_WORD, "barrier") ||
+	       (declares &&
+		       (is(token, TOKEN_DOTTED, "shared") || is(token, TOKEN_DOTTED, "local")));
+}
+
 static void scan_body(struct scanner *s)
 {
 	unsigned depth = 1;
@@ -113,6 +125,7 @@ static void scan_body(struct scanner *s)
 		depth += is_mark(&s->token, '{');
 		depth -= is_mark(&s->token, '}');
 		look_at(s);
+		s->function->inner |= depth > 1 && is_of_the_block(s);
 	}
 	s->function->end = s->lexer.at;
 }

@@ -17,8 +17,9 @@ struct scanned {
 	const char *params;      /* behind the name, or the bracket that ends its parameters */
 	bool has_list, has_some; /* brackets, parameters in them */
 	const char *body,
-		*end;      /* behind the first brace, behind the last; NULL: it is declared only */
-	bool places;       /* it asks for its block's index, or for the grid's size */
+		*end; /* behind the first brace, behind the last; NULL: it is declared only */
+	bool places;  /* it asks for its block's index, or for the grid's size */
+	bool inner;   /* it has barriers, or declares shared or local memory, in inner braces */
 	const char *unfit; /* "it …"; NULL: nothing */
 };
 

@@ -257,6 +257,8 @@ static uint64_t preempt_feature(void)
 {
 	const char *mode = getenv("GDEV_PREEMPT");
 
+	if (mode && !strcmp(mode, "loops"))
+		return FEATURE_PREEMPT | FEATURE_LOOPS;
 	return mode && !strcmp(mode, "blocks") ? FEATURE_PREEMPT : 0;
 }
 

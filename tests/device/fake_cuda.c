@@ -11,6 +11,8 @@
  *   count    (): adds one to each variable of its module
  *   add      (u64 at, u32 words, u32 value): adds it to each word
  *   tally    (u64 at, u32 us): each block adds one to the word of its index, and takes so long; also as device/preempt makes it
+ *   rounds   (u64 at, u32 us, u32 rounds): each block adds one to the word of its index so often, and a round takes so long; also as
+ *            device/preempt makes it, leaving between rounds
  *   gate     (u64 at): until the byte there is not 0
  *   trap, assert, stray: end as their names say
  *   fetch    (u64 texture, u64 at, u32 x, u32 y): stores the word or less that the element begins with

@@ -27,6 +27,7 @@ struct CUmod_st {
 		uint32_t *value;
 	} variables[FAKE_NAMES];
 	unsigned variable_count;
+	char *kept;       /* by blocks that left in the middle; NULL: nothing yet */
 	unsigned context; /* which one it is in */
 	/* fake_cuda_reference.c: to a texture, to a surface. */
 	struct {

@@ -176,6 +176,7 @@ CUresult cuModuleUnload(CUmodule module)
 		fake_unplace((uintptr_t)module->variables[i].value);
 		free(module->variables[i].value);
 	}
+	free(module->kept);
 	free(module);
 	return fake_enter(__func__);
 }
@@ -240,7 +241,7 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
 		size_t count,
 			wide; /* parameters, of which the first have 8 bytes, and the others 4 */
 	} kernels[] = {{"set", 2, 1}, {"step", 2, 1}, {"add", 3, 1}, {"spin", 1, 1}, {"gate", 1, 1},
-		{"tally", 2, 1}, {"fetch", 4, 2}, {"put", 5, 2}};
+		{"tally", 2, 1}, {"rounds", 3, 1}, {"fetch", 4, 2}, {"put", 5, 2}};
 
 	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
 		if (strcmp(function->name, kernels[i].name) || index >= kernels[i].count)

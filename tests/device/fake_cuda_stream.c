@@ -203,16 +203,20 @@ static CUresult gate(uint64_t at)
 	return flag ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* The blocks of `tally`, one after the other; of the kernel that device/preempt makes of it, those that are not to leave. With
- * fake_lock. */
-static CUresult tally(const struct work *w, bool rewritten)
+#define KEPT_BYTES (32u << 20) /* as preempt_context.c has them made */
+
+/* The blocks of `tally` or `rounds`, one after the other; of the kernel that device/preempt makes of it, those that are not to
+ * leave. With fake_lock. */
+static CUresult tally(const struct work *w, bool rewritten, bool in_rounds)
 {
-	uint32_t blocks = w->grid[0] * w->grid[1] * w->grid[2], us;
+	uint32_t blocks = w->grid[0] * w->grid[1] * w->grid[2], us, times = 1;
 	struct preempt_launch hidden;
 	uint64_t at;
 
 	memcpy(&at, w->params, sizeof at);
 	memcpy(&us, w->params + sizeof at, sizeof us);
+	if (in_rounds)
+		memcpy(&times, w->params + 12, sizeof times);
 	memcpy(&hidden, w->params + 16, sizeof hidden);
 	for (uint32_t b = 0, index = 0; b < blocks; b++, index = b) {
 		size_t bytes = sizeof(uint64_t);
@@ -237,9 +241,87 @@ static CUresult tally(const struct work *w, bool rewritten)
 		count = (uint32_t *)bytes_of(at + index * sizeof *count, true, &bytes);
 		if (!count)
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		++*count;
+		*count += times;
 		if (us)
-			spin(us * 1000ull);
+			spin(us * 1000ull * times);
+		if (fake_broken)
+			return fake_broken;
+	}
+	return CUDA_SUCCESS;
+}
+
+static uint32_t *word_at(uint64_t address)
+{
+	size_t bytes = sizeof(uint32_t);
+
+	return (uint32_t *)bytes_of(address, true, &bytes);
+}
+
+/* What a block has of the module's: its state, and what it keeps. NULL: it is not in there. */
+static uint32_t *state_of(const struct work *w, const struct preempt_loops_launch *hidden,
+	uint32_t block, uint32_t **kept)
+{
+	struct CUmod_st *module = w->function->module;
+	uint64_t state = hidden->offset + 8ull * block;
+	uint64_t at = hidden->offset + hidden->states_bytes + (uint64_t)block * hidden->block_bytes;
+
+	if (!module->kept)
+		module->kept = calloc(1, KEPT_BYTES);
+	if (!module->kept || state + 8 > hidden->offset + hidden->states_bytes ||
+		at + hidden->block_bytes > KEPT_BYTES || hidden->block_bytes < sizeof(uint32_t))
+		return NULL;
+	*kept = (uint32_t *)(module->kept + at);
+	return (uint32_t *)(module->kept + state);
+}
+
+/* One block of `rounds`, as device/preempt makes it: false: something is not where it should be. With fake_lock. */
+static bool go_round(const struct work *w, const struct preempt_loops_launch *hidden,
+	uint32_t block, uint32_t *count, uint32_t us, uint32_t rounds)
+{
+	uint32_t *kept = NULL, *state = state_of(w, hidden, block, &kept), point = 0, round = 0;
+	volatile uint32_t *word = word_at(hidden->counter);
+	uint32_t *left = word_at(hidden->left);
+
+	if (!state || !kept || !word || !left)
+		return false;
+	if (hidden->again && state[0] != hidden->left_before)
+		return true;
+	if (hidden->again)
+		point = state[1];
+	if (point)
+		round = *kept;
+	for (; round < rounds && *word != hidden->generation && !fake_broken; round++, point = 1) {
+		++*count;
+		spin(us * 1000ull);
+	}
+	state[0] = ~hidden->generation;
+	if (round == rounds)
+		return true;
+	*kept = round;
+	state[0] = hidden->generation;
+	state[1] = point;
+	++*left;
+	return true;
+}
+
+/* As device/preempt makes it. */
+static CUresult rounds(const struct work *w)
+{
+	uint32_t blocks = w->grid[0] * w->grid[1] * w->grid[2], us, rounds;
+	struct preempt_loops_launch hidden;
+	uint64_t at;
+
+	memcpy(&at, w->params, sizeof at);
+	memcpy(&us, w->params + 8, sizeof us);
+	memcpy(&rounds, w->params + 12, sizeof rounds);
+	memcpy(&hidden, w->params + 16, sizeof hidden);
+	for (uint32_t b = 0; b < blocks; b++) {
+		uint32_t *count = word_at(at + b * sizeof *count);
+
+		if (!count)
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		if (!go_round(w, &hidden, b, count, us, rounds))
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		if (fake_broken)
 			return fake_broken;
 	}
@@ -294,7 +376,11 @@ static CUresult execute_launch(const struct work *w)
 	if (!strcmp(name, "set"))
 		return store(at, w->params + sizeof at, sizeof(uint32_t));
 	if (!strcmp(name, "tally") || !strcmp(name, "tally" PREEMPT_SUFFIX))
-		return tally(w, strcmp(name, "tally"));
+		return tally(w, strcmp(name, "tally"), false);
+	if (!strcmp(name, "rounds") || !strcmp(name, "rounds" PREEMPT_SUFFIX))
+		return tally(w, strcmp(name, "rounds"), true);
+	if (!strcmp(name, "rounds" PREEMPT_LOOPS_SUFFIX))
+		return rounds(w);
 	if (!strcmp(name, "gdev_tell")) /* preempt.c's */
 		return tell(at, w->params + sizeof at);
 	if (!strcmp(name, "spin"))

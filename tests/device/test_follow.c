@@ -186,7 +186,7 @@ static void launches_that_can_be_stopped_are_not_followed(void **state)
 	struct submitted opened;
 
 	harness_start(h, device_ops_find("cuda"));
-	assert_int_equal(h->ops->preempt(h->space), 0);
+	assert_int_equal(h->ops->preempt(h->space, false), 0);
 	assert_int_equal(harness_module_load(h, image, sizeof image, NULL, &module), 0);
 	assert_int_equal(h->ops->function_get(module, "gate", &gate), 0);
 	chunk = harness_map(h, 0);

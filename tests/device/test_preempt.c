@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * device/cuda where kernels leave between blocks: over the driver library that is made for tests, or on a GPU.
+ * device/cuda where kernels leave between blocks, and in the middle of one: over the driver library that is made for tests, or on a GPU.
  */
 #include "harness.h"
 
@@ -28,6 +28,15 @@ static const char image[] =
 	"red.global.add.u32 [%d1], 1;\n"
 	"mov.u64 %d3, %globaltimer; mul.wide.u32 %d4, %r1, 1000; add.u64 %d4, %d4, %d3;\n"
 	"L: mov.u64 %d3, %globaltimer; setp.lt.u64 %p2, %d3, %d4; @%p2 bra L;\nret;\n}\n"
+	".visible .entry rounds(.param .u64 at, .param .u32 us, .param .u32 n)\n{\n"
+	".reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
+	"ld.param.u64 %d1, [at]; ld.param.u32 %r1, [us]; ld.param.u32 %r4, [n]; mov.u32 %r2, %tid.x;\n"
+	"setp.ne.u32 %p1, %r2, 0; mov.u32 %r3, %ctaid.x; mul.wide.u32 %d2, %r3, 4; add.u64 %d1, %d1, %d2;\n"
+	"mul.wide.u32 %d5, %r1, 1000; mov.u32 %r5, 0; setp.eq.u32 %p3, %r4, 0; @%p3 ret;\n"
+	"R: bar.sync 0; @%p1 bra E; red.global.add.u32 [%d1], 1;\n"
+	"mov.u64 %d3, %globaltimer; add.u64 %d4, %d5, %d3;\n"
+	"L: mov.u64 %d3, %globaltimer; setp.lt.u64 %p2, %d3, %d4; @%p2 bra L;\n"
+	"E: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, %r4; @%p3 bra R;\nret;\n}\n"
 	".visible .entry gate(.param .u64 at)\n{\n"
 	".reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %d<2>;\n"
 	"ld.param.u64 %d1, [at];\n"
@@ -43,7 +52,7 @@ static uint32_t block_us(uint32_t us)
 static int start(void **state)
 {
 	harness_start(&harness, device_ops_find("cuda"));
-	assert_int_equal(harness.ops->preempt(harness.space), 0);
+	assert_int_equal(harness.ops->preempt(harness.space, true), 0);
 	return 0;
 }
 
@@ -208,6 +217,84 @@ static void nothing_runs_in_a_pause(void **state)
 	h->ops->queue_destroy(queue);
 }
 
+#define ROUNDS 20
+#define FEW 6 /* blocks, of which each has a word */
+
+struct __attribute__((packed)) rounds_params {
+	uint64_t at;
+	uint32_t us, rounds;
+};
+
+static void launch_rounds(struct device_queue *queue, struct submitted *s,
+	struct device_function *function, const struct rounds_params *params, uint32_t threads)
+{
+	*s = (struct submitted){.command = {.kind = DEVICE_LAUNCH,
+					.launch = {.function = function,
+						.grid = {FEW, 1, 1},
+						.block = {threads, 1, 1},
+						.params = params,
+						.param_bytes = sizeof *params}}};
+	harness_submit(&harness, queue, s);
+}
+
+/* Two queues, with launches behind each other: what one keeps is nothing of another's. */
+static void blocks_leave_in_the_middle_and_go_on_there(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally, *rounds;
+	struct device_module *module = load(&tally);
+	struct device_queue *queues[2] = {harness_queue(h), harness_queue(h)};
+	struct device_chunk *chunk = harness_map(h, 0);
+	struct rounds_params params[2];
+	struct submitted s[2][LAUNCHES];
+	static const uint32_t zeros[128];
+	uint32_t words[128];
+	unsigned stops = 0, in_the_middle = 0;
+
+	assert_int_equal(h->ops->function_get(module, "rounds", &rounds), 0);
+	harness_write(h, h->base, zeros, sizeof zeros);
+	for (int q = 0; q < 2; q++) {
+		params[q] = (struct rounds_params){h->base + 256u * (unsigned)q, 500, ROUNDS};
+		for (int i = 0; i < LAUNCHES; i++)
+			launch_rounds(queues[q], &s[q][i], rounds, &params[q], 64);
+	}
+	while (!harness_is_done(h, &s[0][LAUNCHES - 1]) ||
+		!harness_is_done(h, &s[1][LAUNCHES - 1])) {
+		usleep(1000 + 1777 * (stops % 7));
+		pause_it();
+		harness_read(h, h->base, words, sizeof words);
+		in_the_middle += words[0] % ROUNDS || words[64] % ROUNDS || words[FEW - 1] % ROUNDS;
+		stops++;
+		h->ops->pause(h->device, false);
+	}
+	for (int q = 0; q < 2; q++)
+		for (int i = 0; i < LAUNCHES; i++) {
+			assert_int_equal(harness_wait(h, &s[q][i]), 0);
+			assert_int_equal(s[q][i].done, 1);
+		}
+	harness_read(h, h->base, words, sizeof words);
+	for (int i = 0; i < FEW; i++) {
+		assert_int_equal(words[i], LAUNCHES * ROUNDS);
+		assert_int_equal(words[64 + i], LAUNCHES * ROUNDS);
+	}
+	print_message("# stopped %u times, %u in the middle of a block\n", stops, in_the_middle);
+	assert_true(in_the_middle > 0);
+	harness_unmap(h, 0, chunk);
+	h->ops->module_unload(module);
+	h->ops->queue_destroy(queues[0]);
+	h->ops->queue_destroy(queues[1]);
+}
+
+static void what_blocks_keep_is_paid_for(void **state)
+{
+	struct harness *h = &harness;
+	struct device_function *tally;
+	struct device_module *module = load(&tally);
+
+	assert_true(h->ops->module_bytes(module) >= 32u << 20);
+	h->ops->module_unload(module);
+}
+
 static void what_is_not_rewritten_comes_to_its_end(void **state)
 {
 	struct harness *h = &harness;
@@ -247,8 +334,10 @@ static void nobody_sees_the_hidden_parameter(void **state)
 	harness.ops->function_info(tally, &info);
 	assert_int_equal(info.param_count, 2);
 	assert_int_equal(info.param_bytes, 12);
-	while (!harness.ops->function_name(module, index++, name, sizeof name))
+	while (!harness.ops->function_name(module, index++, name, sizeof name)) {
 		assert_null(strstr(name, PREEMPT_SUFFIX));
+		assert_null(strstr(name, PREEMPT_LOOPS_SUFFIX));
+	}
 	harness.ops->module_unload(module);
 }
 
@@ -400,6 +489,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			each_block_is_done_once_however_often_it_is_stopped, start, stop),
 		cmocka_unit_test_setup_teardown(nothing_runs_in_a_pause, start, stop),
+		cmocka_unit_test_setup_teardown(
+			blocks_leave_in_the_middle_and_go_on_there, start, stop),
+		cmocka_unit_test_setup_teardown(what_blocks_keep_is_paid_for, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_is_not_rewritten_comes_to_its_end, start, stop),
 		cmocka_unit_test_setup_teardown(nobody_sees_the_hidden_parameter, start, stop),

@@ -15,17 +15,19 @@ static void rewrite(const uint8_t *data, size_t size)
 	struct preempt_module *made;
 	struct ptx_module *module;
 	struct ptx_log none = {0};
-	size_t fit = 0;
+	size_t fit = 0, kernels = 0;
 
-	if (preempt_rewrite((const char *)data, size, &made))
+	if (preempt_rewrite((const char *)data, size, 1 << 10, &made))
 		return;
-	for (size_t k = 0; k < made->count; k++)
+	for (size_t k = 0; k < made->count; k++) {
 		fit += !made->kernels[k].unfit;
+		kernels += 1 + !made->kernels[k].unfit + !made->kernels[k].unfit_loops;
+	}
 	if ((fit > 0) != (made->text != NULL))
 		abort();
 	if (fit && ptx_parse(made->text, made->length, &none, &module))
 		abort();
-	if (fit && ptx_kernel_count(module) != made->count + fit)
+	if (fit && ptx_kernel_count(module) != kernels)
 		abort();
 	if (fit)
 		ptx_module_destroy(module);

@@ -48,7 +48,7 @@ static void config_reads_every_kind_of_value(void **state)
 		     "worker_idle = 250ms\ncache_size = 64M\nlog = debug\nquantum = 5ms\n"
 		     "policy = band\nqueues = sdq\n"
 		     "[vgpu train]\nmode = 0660\nowner = root\ngroup = 0\nmemory = 1G\n"
-		     "time_limit_ms = 300\ncompute = 25%\ncopy = 40\npolicy = priority\npriority = -7\npreempt = blocks\ncompute_capability = 8.6\n"
+		     "time_limit_ms = 300\ncompute = 25%\ncopy = 40\npolicy = priority\npriority = -7\npreempt = loops\ncompute_capability = 8.6\n"
 		     "strict = yes\n[policy band]\nwait_us = 800\n[policy effective]\ndevice_weight = -20\n"
 		     "[device cuda:0]\ninline_bytes = 8K\nchunk_bytes = 1M\ncopy_threads = 6\n",
 			&config, error),
@@ -72,7 +72,7 @@ static void config_reads_every_kind_of_value(void **state)
 	assert_int_equal(vgpu->owner, 0);
 	assert_int_equal(vgpu->memory_bytes, 1ull << 30);
 	assert_int_equal(vgpu->time_limit_ms, 300);
-	assert_int_equal(vgpu->preempt, PREEMPT_BLOCKS);
+	assert_int_equal(vgpu->preempt, PREEMPT_LOOPS);
 	assert_int_equal(vgpu->compute_capability, 86);
 	assert_int_equal(vgpu->compute_pct, 25);
 	assert_int_equal(vgpu->copy_pct, 40);

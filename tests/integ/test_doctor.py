@@ -123,9 +123,10 @@ class Doctor(integ.Case):
         """Of kernels for a GPU it is said which leave between blocks under --preempt, and why others do not"""
         path = self.file("kernels.ptx", WAITING.encode())
         found = [f for f in self.doctor("--device", "cuda:0", path)["findings"] if f["topic"] == "preempt"]
-        self.assertEqual([(f["kernel"], f["why"]) for f in found if "kernel" in f],
-                         [("waits", "its blocks may wait for each other"), ("clustered", "it is made for clusters")])
-        self.assertEqual([(f["kernels"], f["fit"]) for f in found if "kernels" in f], [(3, 1)])
+        self.assertEqual([(f["kernel"], f["leaves_not"], f["why"]) for f in found if "kernel" in f],
+                         [("waits", "blocks", "its blocks may wait for each other"),
+                          ("clustered", "blocks", "it is made for clusters")])
+        self.assertEqual([(f["kernels"], f["fit"], f["loops"]) for f in found if "kernels" in f], [(3, 1, 0)])
         path = self.file("kernels.fatbin", fat_binary((2, 80, b"machine code")))
         found, = [f for f in self.doctor("--device", "cuda:0", path)["findings"] if f["topic"] == "preempt"]
         self.assertIn("no PTX", found["text"])

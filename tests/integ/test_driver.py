@@ -99,16 +99,41 @@ class Driver(unittest.TestCase):
         self.assertGreaterEqual(overdue["off"], 1)
         self.assertLess(overdue["long"], overdue["off"], overdue)
 
+    def test_preempt_loops(self):
+        """Kernels of a program that asks for it leave in the middle of a block, and go on there: each round is done once"""
+        gdevd = self.start(vgpus={"long": {}, "short": {"priority": 10}, "blocks": {"preempt": "blocks"}})
+        run = [gdevd.gdev, "run", "--preempt=loops"]
+        overdue = {}
+        for vgpu in ("long", "blocks"):
+            long = gdevd.popen([*run, "--vgpu", vgpu, PROGRAMS / "blocks", "3", "5000", "40"], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(long.stdout.readline(), "busy\n")
+            code, out, err = gdevd.run([*run, "--vgpu", "short", PROGRAMS / "blocks", "2", "1"], 90)
+            self.assertEqual(code, 0, out + err)
+            out = long.communicate(timeout=90)[0]
+            self.assertEqual(long.returncode, 0, out)
+            listed = json.loads(gdevd.run([gdevd.gdev, "vgpu", "list", "--json"])[1])["vgpus"]
+            overdue[vgpu] = next(v["resources"]["compute"]["overdue"] for v in listed if v["vgpu"] == vgpu)
+        # A launch takes 0.4 s, a block half of it, and a round 5 ms.
+        self.assertGreaterEqual(overdue["blocks"], 1)
+        self.assertLess(overdue["long"], overdue["blocks"], overdue)
+
     def test_doctor_says_what_leaves(self):
         """gdev doctor says which kernels of a program leave hardware between blocks, and why another does not"""
         gdevd = self.start()
         with tempfile.NamedTemporaryFile("w", suffix=".ptx") as ptx:
             ptx.write(".version 7.0\n.target sm_70\n.address_size 64\n.entry fit() { ret; }\n"
                       ".entry polls(.param .u64 at) { .reg .b64 %d; .reg .b32 %r; .reg .pred %p; ld.param.u64 %d, [at];\n"
-                      "L: ld.volatile.u32 %r, [%d]; setp.eq.u32 %p, %r, 0; @%p bra L; ret; }\n")
+                      "L: ld.volatile.u32 %r, [%d]; setp.eq.u32 %p, %r, 0; @%p bra L; ret; }\n"
+                      ".entry stays() { .reg .b32 %r; .reg .pred %p; mov.u32 %r, 0;\n"
+                      "L: add.u32 %r, %r, 1; setp.lt.u32 %p, %r, 9; @%p bra L; ret; }\n"
+                      ".entry goes() { .reg .b32 %r; .reg .pred %p; mov.u32 %r, 0;\n"
+                      "L: bar.sync 0; add.u32 %r, %r, 1; setp.lt.u32 %p, %r, 9; @%p bra L; ret; }\n")
             ptx.flush()
             out = gdevd.run([gdevd.gdev, "doctor", ptx.name])[1]
-        self.assertIn("1 of 2 kernels", out)
+        self.assertIn("3 of 4 kernels", out)
+        self.assertIn("1 in the middle of one with '=loops'", out)
+        self.assertIn("kernel stays does not leave in the middle of a block: it has no loop with a barrier", out)
+        self.assertNotIn("kernel fit", out)
         self.assertIn("kernel polls does not leave between blocks: its blocks may wait for each other", out)
 
     def refused(self, driver, reason):

@@ -8,85 +8,14 @@
  * The kernels are those of tests/ptx/kernels and of examples/, with arguments that mean nothing (what faults with these is
  * left out), half of them unless GDEV_TEST_FULL is set, and random ones. test_preempt NUMBER draws other random moments.
  */
-#include "harness.h"
+#include "trial.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/preempt/preempt.h"
-#include "random_kernel.h"
-
-enum {
-	MEMORY_BYTES = 8 << 20,
-	PIECE_BYTES = 1 << 20, /* of it, for each address among the parameters */
-	SHARED_BYTES = 16 << 10,
-	PARAM_BYTES = 4096,
-	BLOCKS_MAX = 64,
-	RANDOM_KERNELS = 4,
-	CHILD_SECONDS = 20,
-};
-
-static uint64_t luck = 1; /* what random moments are drawn from */
-
-/* ---- a kernel, twice ---- */
-
-struct trial {
-	struct program program; /* of the rewritten text */
-	const struct ptx_kernel *kernel, *second;
-	const struct ptx_code *code, *second_code;
-	const struct preempt_kernel *made;
-	uint32_t grid[3], block[3], blocks;
-	uint8_t params[PARAM_BYTES];
-	uint8_t *memory, *before, *after;
-	size_t globals_bytes, memory_bytes;
-	uint32_t done;    /* blocks */
-	uint64_t counter; /* of those that have begun, with what tells them to leave */
-	uint32_t left, generation;
-};
-
-static bool open_trial(struct trial *t, const struct preempt_module *module, const char *name)
-{
-	char second[512];
-	size_t align;
-
-	snprintf(second, sizeof(second), "%s%s", name, PREEMPT_SUFFIX);
-	t->made = preempt_kernel_find(module, name);
-	t->kernel = ptx_kernel_find(t->program.module, name);
-	t->second = ptx_kernel_find(t->program.module, second);
-	assert_non_null(t->made);
-	assert_non_null(t->kernel);
-	assert_non_null(t->second);
-	assert_int_equal(t->second->param_count, t->kernel->param_count + 1);
-	assert_int_equal(t->second->params[t->kernel->param_count].offset, t->made->param_offset);
-	ptx_globals_layout(t->program.module, &t->globals_bytes, &align);
-	t->blocks = t->grid[0] * t->grid[1] * t->grid[2];
-	assert_true(t->blocks <= BLOCKS_MAX);
-	if (compile(&t->program, t->kernel, t->block, &t->code))
-		return false; /* it was not fit for this shape before */
-	if (compile(&t->program, t->second, t->block, &t->second_code))
-		fail_msg("%s: %s", second, t->program.log);
-	return true;
-}
-
-/* Blocks of the kernel, or of the second. */
-static void run_block(
-	struct trial *t, bool second, const uint32_t grid[3], uint32_t first, uint32_t count)
-{
-	struct run r = {.pool = 1,
-		.params = t->params,
-		.dynamic_shared = second ? preempt_shared_bytes(SHARED_BYTES) : SHARED_BYTES};
-
-	memcpy(r.grid, grid, sizeof(r.grid));
-	memcpy(r.block, t->block, sizeof(r.block));
-	if (run_blocks(&t->program, second ? t->second : t->kernel,
-		    second ? t->second_code : t->code, r, first, first + count) != RAN)
-		_exit(3);
-}
+enum { RANDOM_KERNELS = 4 };
 
 /* ---- the scheduler ---- */
 
@@ -111,7 +40,8 @@ static void launch(struct trial *t, uint32_t count)
 		.base = begun - t->done,
 		.generation = t->generation,
 		.grid = {t->grid[0], t->grid[1], t->grid[2]}};
-	uint32_t order[BLOCKS_MAX], stop = (uint32_t)(random_draw(&luck) % (count + count / 2 + 1));
+	uint32_t order[TRIAL_BLOCKS],
+		stop = (uint32_t)(random_draw(&luck) % (count + count / 2 + 1));
 	uint32_t grid[3] = {count, 1, 1}, left = t->left;
 
 	memcpy(t->params + t->made->param_offset, &hidden, sizeof(hidden));
@@ -119,7 +49,7 @@ static void launch(struct trial *t, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		if (i == stop)
 			memcpy(&t->counter, &t->generation, sizeof(t->generation));
-		run_block(t, true, grid, order[i], 1);
+		trial_run(t, true, grid, order[i], 1);
 		t->done += i < stop;
 		left += i >= stop;
 		if (t->left != left)
@@ -139,154 +69,19 @@ static void schedule(struct trial *t)
 	}
 }
 
-/* ---- comparing ---- */
-
-static void save(struct trial *t, uint8_t *to)
-{
-	memcpy(to, t->memory, t->memory_bytes);
-	memcpy(to + t->memory_bytes, t->program.globals, t->globals_bytes);
-}
-
-static void restore(struct trial *t)
-{
-	memcpy(t->memory, t->before, t->memory_bytes);
-	memcpy(t->program.globals, t->before + t->memory_bytes, t->globals_bytes);
-}
-
-/* In a child. 0, or what is wrong. */
-static int compare(struct trial *t)
-{
-	save(t, t->before);
-	schedule(t);
-	save(t, t->after);
-	restore(t);
-	for (uint32_t i = 0; i < t->blocks; i++)
-		run_block(t, false, t->grid, i, 1);
-	save(t, t->before);
-	return memcmp(t->before, t->after, t->memory_bytes + t->globals_bytes) ? 8 : 0;
-}
-
-/* Runs it in a child, which may crash: its status. */
-static int in_child(struct trial *t, int (*run_it)(struct trial *t))
-{
-	pid_t pid = fork();
-	int status;
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		alarm(CHILD_SECONDS);
-		_exit(run_it(t));
-	}
-	while (waitpid(pid, &status, 0) < 0)
-		assert_int_equal(errno, EINTR);
-	return status;
-}
-
-static int run_whole(struct trial *t)
-{
-	run_block(t, false, t->grid, 0, t->blocks);
-	return 0;
-}
-
-/* False: with these arguments it cannot run. */
-static bool compare_kernel(struct trial *t, const char *name)
-{
-	static const char *const wrong[] = {"", "", "", "traps", "a block left unasked",
-		"a block did not leave", "", "", "memory differs"};
-	int status;
-
-	t->before = malloc(t->memory_bytes + t->globals_bytes);
-	t->after = malloc(t->memory_bytes + t->globals_bytes);
-	assert_true(t->before && t->after);
-	status = in_child(t, run_whole);
-	if (status)
-		goto out;
-	luck = random_draw(&luck);
-	status = in_child(t, compare);
-	if (status)
-		fail_msg("%s: %s (status %#x)", name,
-			WIFEXITED(status) && WEXITSTATUS(status) < 9 ? wrong[WEXITSTATUS(status)]
-								     : "crashes",
-			(unsigned)status);
-out:
-	free(t->before);
-	free(t->after);
-	return !status;
-}
-
 /* ---- kernels of files ---- */
 
-/* An address is one of memory that holds small numbers; a number is small. */
-static void set_arguments(struct trial *t)
-{
-	uint32_t *words = (uint32_t *)t->memory;
-	uint64_t state = 3, addresses = 0;
-
-	for (size_t i = 0; i < MEMORY_BYTES / sizeof(*words); i++)
-		words[i] = (uint32_t)(random_draw(&state) % 61);
-	for (uint32_t k = 0; k < t->kernel->param_count; k++) {
-		const struct ptx_param *p = &t->kernel->params[k];
-		uint64_t address = (uintptr_t)t->memory + PIECE_BYTES / 2 + addresses * PIECE_BYTES;
-
-		if (p->size == 8 && addresses < MEMORY_BYTES / PIECE_BYTES) {
-			memcpy(t->params + p->offset, &address, 8);
-			addresses++;
-		} else {
-			for (uint32_t at = 0; at + 4 <= p->size; at += 4)
-				memcpy(t->params + p->offset + at, &(uint32_t){7}, 4);
-		}
-	}
-}
-
-static void choose_shape(struct trial *t, const struct ptx_kernel *k)
-{
-	static const uint32_t shapes[][3] = {{64, 1, 1}, {16, 4, 1}, {32, 1, 2}};
-	const uint32_t *shape = shapes[random_draw(&luck) % 3];
-
-	memcpy(t->block, k->required_block[0] ? k->required_block : shape, sizeof(t->block));
-	if (t->block[0] * t->block[1] * t->block[2] > k->max_threads)
-		memcpy(t->block, (uint32_t[3]){k->max_threads, 1, 1}, sizeof(t->block));
-	memcpy(t->grid, random_draw(&luck) % 2 ? (uint32_t[3]){5, 3, 2} : (uint32_t[3]){23, 1, 1},
-		sizeof(t->grid));
-}
-
+/* False: with these arguments it cannot run. */
 static bool try_kernel(const struct preempt_module *module, const char *name)
 {
-	struct trial t = {.memory_bytes = MEMORY_BYTES};
+	struct trial t;
 	bool compared;
 
-	load_text(&t.program, module->text);
-	choose_shape(&t, ptx_kernel_find(t.program.module, name));
-	t.memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-	assert_ptr_not_equal(t.memory, MAP_FAILED);
-	compared = open_trial(&t, module, name);
-	if (compared) {
-		set_arguments(&t);
-		compared = compare_kernel(&t, name);
-	}
-	ptx_unlink(t.code);
-	ptx_unlink(t.second_code);
-	munmap(t.memory, MEMORY_BYTES);
-	unload(&t.program);
+	if (!trial_of_file(&t, module, module->text, name, PREEMPT_SUFFIX, NULL, NULL))
+		return false;
+	compared = trial_compare(&t, name, schedule);
+	trial_of_file_end(&t);
 	return compared;
-}
-
-static struct preempt_module *rewrite_file(const char *path)
-{
-	struct preempt_module *module;
-	FILE *file = fopen(path, "r");
-	char *text = calloc(1, 1 << 20);
-
-	if (!file)
-		fail_msg("no %s", path);
-	assert_non_null(text);
-	assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
-	fclose(file);
-	if (preempt_rewrite(text, strlen(text), &module))
-		fail_msg("%s is not rewritten", path);
-	free(text);
-	return module;
 }
 
 static void compare_files(const char *const *paths, unsigned least)
@@ -294,7 +89,7 @@ static void compare_files(const char *const *paths, unsigned least)
 	unsigned compared = 0, fit = 0;
 
 	for (; *paths; paths++) {
-		struct preempt_module *module = rewrite_file(*paths);
+		struct preempt_module *module = trial_rewrite(*paths, 0);
 
 		for (size_t k = 0; k < module->count; k++) {
 			if (module->kernels[k].unfit) {
@@ -330,43 +125,25 @@ static void kernels_of_examples_do_the_same(void **state)
 
 /* ---- random kernels ---- */
 
-struct random_params {
-	const void *in;
-	void *out;
-	uint32_t n;
-};
-
 /* False: it is not fit. */
 static bool compare_random(const struct random_kernel *k)
 {
-	struct trial t = {.grid = {k->grid, 1, 1}};
-	char *text = random_kernel_text(k);
+	char *text = random_kernel_text(k), name[64];
 	struct preempt_module *module;
-	uint64_t input[RANDOM_INPUT / 8];
-	char name[64];
+	struct trial t;
+	bool fit;
 
-	assert_int_equal(preempt_rewrite(text, strlen(text), &module), 0);
+	assert_int_equal(preempt_rewrite(text, strlen(text), 0, &module), 0);
 	free(text);
-	if (module->kernels[0].unfit) {
-		preempt_module_destroy(module);
-		return false;
+	fit = !module->kernels[0].unfit;
+	if (fit) {
+		snprintf(name, sizeof(name), "random kernel %lu", (unsigned long)k->seed);
+		trial_of_random(&t, k, module, module->text, PREEMPT_SUFFIX);
+		assert_true(trial_compare(&t, name, schedule));
+		trial_of_random_end(&t);
 	}
-	random_kernel_input(k, input);
-	snprintf(name, sizeof(name), "random kernel %lu", (unsigned long)k->seed);
-	load_text(&t.program, module->text);
-	memcpy(t.block, k->block, sizeof(t.block));
-	t.memory_bytes = random_kernel_bytes(k);
-	t.memory = calloc(1, t.memory_bytes);
-	struct random_params params = {input, t.memory, RANDOM_NUMBER};
-	memcpy(t.params, &params, sizeof(params));
-	assert_true(open_trial(&t, module, "k"));
-	assert_true(compare_kernel(&t, name));
-	ptx_unlink(t.code);
-	ptx_unlink(t.second_code);
-	unload(&t.program);
-	free(t.memory);
 	preempt_module_destroy(module);
-	return true;
+	return fit;
 }
 
 static void random_kernels_do_the_same(void **state)
@@ -379,7 +156,7 @@ static void random_kernels_do_the_same(void **state)
 		random_kernel_draw(k, i + 1,
 			RANDOM_COLLECTIVES | RANDOM_BARRIERS | RANDOM_DIVERGENT_BARRIERS |
 				RANDOM_EXITS);
-		if (k->grid <= BLOCKS_MAX && !k->large)
+		if (k->grid <= TRIAL_BLOCKS && !k->large)
 			compared += compare_random(k);
 	}
 	free(k);
@@ -498,7 +275,7 @@ static void it_is_known_which_kernels_are_fit(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct preempt_module *module = NULL;
 		const char *unfit;
-		int error = preempt_rewrite(cases[i].text, strlen(cases[i].text), &module);
+		int error = preempt_rewrite(cases[i].text, strlen(cases[i].text), 0, &module);
 
 		if (error)
 			fail_msg("%s: %d", cases[i].what, error);
@@ -518,7 +295,7 @@ static void other_texts_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		if (texts[i][0])
 			assert_int_not_equal(
-				preempt_rewrite(texts[i], strlen(texts[i]), &module), 0);
+				preempt_rewrite(texts[i], strlen(texts[i]), 0, &module), 0);
 }
 
 int main(int argc, char **argv)

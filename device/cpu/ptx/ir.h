@@ -159,6 +159,7 @@ struct variable {
 
 struct reg {
 	uint8_t type;
+	uint32_t number; /* behind the name, of a row of registers; PTX_NONE: it is one by itself */
 	const char *name;
 };
 

@@ -71,7 +71,8 @@ struct symbol *symbol_find(struct parser *p, const char *name, size_t length);
 struct symbol *symbol_add(struct parser *p, const char *name, size_t length, unsigned kind);
 void scope_push(struct parser *p);
 void scope_pop(struct parser *p);
-uint32_t reg_add(struct parser *p, unsigned type, const char *name, uint32_t count);
+/* row: the registers have numbers behind the name. */
+uint32_t reg_add(struct parser *p, unsigned type, const char *name, bool row, uint32_t count);
 /* The register of that name, or PTX_NONE. */
 uint32_t reg_find(struct parser *p, const char *name, size_t length);
 uint32_t label_use(struct parser *p, const char *name, size_t length);

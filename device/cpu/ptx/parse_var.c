@@ -429,7 +429,7 @@ void parse_reg_declaration(struct parser *p)
 		if (!s)
 			return;
 		s->count = (uint32_t)count;
-		s->id = reg_add(p, type, s->name, count ? (uint32_t)count : 1);
+		s->id = reg_add(p, type, s->name, count, count ? (uint32_t)count : 1);
 	} while (parse_accept(p, ','));
 	parse_expect(p, ';');
 }

@@ -122,8 +122,7 @@ static bool is_grid_barrier(struct search *s, uint32_t reg)
 	return false;
 }
 
-/* Whether every round passes the block. */
-static bool in_every_round(const struct work *w, const struct loop *l, uint32_t block)
+bool in_every_round(const struct work *w, const struct loop *l, uint32_t block)
 {
 	const struct work_block *header = &w->blocks[l->header];
 

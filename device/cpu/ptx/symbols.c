@@ -95,7 +95,7 @@ void scope_pop(struct parser *p)
 	}
 }
 
-uint32_t reg_add(struct parser *p, unsigned type, const char *name, uint32_t count)
+uint32_t reg_add(struct parser *p, unsigned type, const char *name, bool row, uint32_t count)
 {
 	struct function *f = p->function;
 	uint32_t first = f->reg_count;
@@ -114,7 +114,8 @@ uint32_t reg_add(struct parser *p, unsigned type, const char *name, uint32_t cou
 		}
 	}
 	for (uint32_t i = 0; i < count; i++)
-		f->regs[f->reg_count++] = (struct reg){.type = type, .name = name};
+		f->regs[f->reg_count++] =
+			(struct reg){.type = type, .number = row ? i : PTX_NONE, .name = name};
 	return first;
 }
 

@@ -204,6 +204,8 @@ bool reroll_rewrite(struct work *w);
 int spin_find(struct work *w);
 /* After cfg_build() alone: whether a block may wait in a loop for what another block writes. In doubt, true. */
 bool spin_awaits_blocks(struct work *w);
+/* Whether every round of the loop passes the block. */
+bool in_every_round(const struct work *w, const struct loop *l, uint32_t block);
 /* rewrite.c: both return whether they changed anything (then cfg and uniformity must be built anew). */
 bool rewrite_deltas(struct work *w);
 bool rewrite_narrowed(struct work *w);
