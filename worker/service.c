@@ -511,6 +511,7 @@ static uint64_t poll_tick(struct core *core, uint64_t now_ns)
 static uint64_t (*const ticks[])(struct core *core, uint64_t now_ns) = {
 	commands_tick,
 	memory_tick,
+	evict_tick,
 	control_tick,
 	grants_tick,
 	turns_tick,

@@ -383,7 +383,7 @@ void stream_finished(struct core *core, struct command *command)
 		copy_measured(command);
 	if (!list_empty(&core->streams.barriers))
 		pass_barriers(core);
-	if (core->residency.draining || core->memory.shared_leaving)
+	if (core->residency.draining_ns || core->memory.shared_leaving)
 		evict_drained(core);
 	if (command->queued_ns)
 		trace_piece(command);

@@ -354,6 +354,35 @@ static void what_leaves_for_a_limit_is_not_wanted_back_before_it_has_left(void *
 	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_MAPPED);
 }
 
+/* But one that the kernel which is running may wait for is not held for ever. */
+static void a_launch_that_a_kernel_may_wait_for_is_held_for_a_moment(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t function = make_charged_function(fixture);
+	struct control_evicted done;
+	uint64_t value;
+
+	make_stream(fixture, B);
+	post_first_launch(fixture, A, function);
+	double_hold(true);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	evict(fixture, 16 * MIB, EVICT_LIMIT);
+	assert_int_equal(double_held(), 1);
+	value = post_launch(fixture, B, function, 0);
+	for (int i = 0; i < 1000 && double_held() < 2; i++) {
+		usleep(10000);
+		fixture_run(fixture);
+	}
+	assert_int_equal(double_held(), 2);
+	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);
+	double_hold(false);
+	fixture_run(fixture);
+	drain_until(fixture, CONTROL_EVICTED, &done, sizeof done);
+	assert_int_equal(fixture->core->page->rescued_bytes, 8 * MIB);
+	assert_int_equal(completed(fixture, B), value);
+}
+
 /* And is given later, as gdevd hears. */
 static void what_is_wanted_back_is_said_to_be_in_use_until_it_is_not(void **state)
 {
@@ -724,6 +753,7 @@ int main(void)
 		TEST(what_nobody_has_room_for_is_used_from_host_memory),
 		TEST(what_is_wanted_back_before_it_was_written_has_not_moved),
 		TEST(what_leaves_for_a_limit_is_not_wanted_back_before_it_has_left),
+		TEST(a_launch_that_a_kernel_may_wait_for_is_held_for_a_moment),
 		TEST(what_is_wanted_back_is_said_to_be_in_use_until_it_is_not),
 		TEST(who_is_only_asked_says_when_it_does_not_use_the_device),
 		TEST(what_is_wanted_back_while_it_is_written_is_there_at_once),

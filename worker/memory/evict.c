@@ -24,6 +24,9 @@
  * copy serves no other context before its time slice is over, a millisecond on an H200. The driver uses the engine
  * that copies from the device also to map chunks, for the session that is to have the memory. */
 #define MOVING_BYTES (8ull << 20)
+/* A launch that a kernel on the device may wait for is held for so long: as long as a session whose kernels wait like that
+ * keeps a turn which is over (worker/grants.c). */
+#define HOLD_NS (110 * NS_PER_MS)
 
 static void move_out(struct core *core);
 static void write_job(struct job *job);
@@ -457,9 +460,9 @@ void evict_drained(struct core *core)
 	evict_eased(core);
 	if (core->memory.shared_leaving)
 		shared_drained(core);
-	if (!residency->draining || !evict_is_drained(core, residency->sequence))
+	if (!residency->draining_ns || !evict_is_drained(core, residency->sequence))
 		return;
-	residency->draining = false;
+	residency->draining_ns = 0;
 	residency->ready = true;
 	residency_start(core, &residency->write, write_job);
 	say_if_carried_out(core);
@@ -468,9 +471,49 @@ void evict_drained(struct core *core)
 static void client_stopped(struct core *core, struct direct_stop *stop)
 {
 	core->residency.sequence = core->streams.submitted;
-	core->residency.draining = true;
+	core->residency.draining_ns = clock_now_ns();
 	evict_drained(core);
+	evict_hold_launch(core);
 }
+
+/* ---- launches that wait for a limit ---- */
+
+void evict_hold_launch(struct core *core)
+{
+	const struct residency *residency = &core->residency;
+
+	if (residency->draining_ns && evict_holds_launches(residency))
+		service_timer(core, residency->draining_ns + HOLD_NS);
+}
+
+/* Whether a launch is held of a stream that has nothing on the device: a kernel which is there may wait for it. */
+static bool may_be_awaited(const struct residency *residency)
+{
+	const struct stream *stream;
+
+	list_for_each (stream, &residency->waiting, link)
+		if (!stream->on_device[RESOURCE_COMPUTE])
+			return true;
+	return false;
+}
+
+/* Lets the launches go that are held: what is to leave is wanted back, and in use. */
+uint64_t evict_tick(struct core *core, uint64_t now_ns)
+{
+	struct residency *residency = &core->residency;
+	uint64_t due_ns = residency->draining_ns + HOLD_NS;
+
+	if (!residency->draining_ns || !evict_holds_launches(residency) ||
+		!may_be_awaited(residency))
+		return UINT64_MAX;
+	if (now_ns < due_ns)
+		return due_ns;
+	residency->order.flags &= ~(uint32_t)EVICT_LIMIT;
+	residency_gone(core);
+	return UINT64_MAX;
+}
+
+/* ---- what is to leave ---- */
 
 /* The least preferred first, until there is enough, or no swap space for more. Objects that the client has mapped for
  * good stay. */

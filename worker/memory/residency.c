@@ -413,8 +413,10 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 
 	if (!grant_admits(core, RESOURCE_COMPUTE, stream, command->estimate_ns))
 		return stream_wait_in(blocked, stream);
-	if (evict_holds_launches(&core->residency))
+	if (evict_holds_launches(&core->residency)) {
+		evict_hold_launch(core);
 		return wait_here(core, stream);
+	}
 	if (load_failed(core, stream, command))
 		return false;
 	if (shared_want_all(core)) /* what can only come as a whole comes first */

@@ -93,8 +93,8 @@ struct residency {
 	uint64_t after;          /* which is said when no command up to this one is in flight */
 	bool stopped;            /* direct copies, until the order has been carried out */
 	struct direct_stop stop;
-	bool draining;     /* waits for commands in flight, */
-	uint64_t sequence; /* up to this one */
+	uint64_t draining_ns; /* since when it waits for commands in flight; 0: it does not, */
+	uint64_t sequence;    /* up to this one */
 	struct single_job write, drop;
 
 	struct device_queue *out, *in;   /* made when first needed */
@@ -140,6 +140,9 @@ static inline bool evict_holds_launches(const struct residency *residency)
 {
 	return residency->evicting && residency->order.flags & EVICT_LIMIT;
 }
+/* A launch is held. If its stream has nothing on the device, evict_tick() lets it go after a while. */
+void evict_hold_launch(struct core *core);
+uint64_t evict_tick(struct core *core, uint64_t now_ns);
 /* For EVICTED: what was not given is in use, if `kept`, and EASED follows; else it stays. */
 enum evict_rest evict_rest(struct core *core, bool kept);
 /* Unlocked, in a job: so much host swap that is used in memory is to be in the file instead (EVICT_MOVE). */
