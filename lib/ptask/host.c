@@ -215,6 +215,7 @@ static void serve(struct gdev_ptask *ptask)
 	result = ptask->callback ? call(ptask) : bring_values(ptask);
 	pthread_mutex_lock(&graph->lock);
 	graph->serving = false;
+	members_waited(graph);
 	finish(ptask, result);
 	graph_flow(graph);
 }

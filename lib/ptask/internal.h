@@ -434,6 +434,8 @@ bool members_serve(struct gdev_graph *graph);
 bool members_sleep(struct gdev_graph *graph);
 /* Whether there may be something new at the descriptors of publish.c. */
 void members_knock(struct gdev_graph *graph, bool some);
+/* The thread has done something that may have taken long: the next turn looks at all of them, and tells members of all. */
+void members_waited(struct gdev_graph *graph);
 /* What members see may have changed. */
 void members_wake(struct gdev_graph *graph);
 /* Nobody comes any more, and all leave. Takes the lock. */

@@ -33,7 +33,7 @@ struct door {
 struct publication {
 	int doors;      /* epoll */
 	bool knocked;   /* there may be something at the doors */
-	unsigned turns; /* ever */
+	unsigned turns; /* each TURNS_AWAKE-th looks at all and tells all */
 	struct door gdevd;
 	struct door again; /* a timer: gdevd is gone, and is looked for again */
 	uint64_t session;

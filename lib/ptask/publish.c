@@ -155,6 +155,12 @@ void members_knock(struct gdev_graph *graph, bool some)
 		graph->publication->knocked |= some;
 }
 
+void members_waited(struct gdev_graph *graph)
+{
+	if (graph->publication)
+		graph->publication->turns = TURNS_AWAKE - 1;
+}
+
 /* A thread that has slept knows whether anything has come; one that is awake for long looks now and then. */
 bool doors_serve(struct gdev_graph *graph)
 {

@@ -42,6 +42,7 @@ static struct world {
 	struct gdev_channel *in, *out;
 	void *made;             /* by the callback, the last time */
 	atomic_bool hold, held; /* it does not return; it is there */
+	atomic_bool once;       /* it returns, for once */
 	struct member *member;
 	int socket;
 	struct graph_segment *segment;
@@ -51,7 +52,7 @@ static int copy(void *argument, const struct gdev_view *inputs, struct gdev_view
 {
 	memcpy(outputs[0].data, inputs[0].data, inputs[0].bytes);
 	world.made = outputs[0].data;
-	while (world.hold) {
+	while (world.hold && !atomic_exchange(&world.once, false)) {
 		world.held = true;
 		usleep(1000);
 	}
@@ -305,6 +306,43 @@ static void test_two_threads(void **state)
 	world.hold = false;
 	pthread_join(other, NULL);
 	assert_int_equal(world.segment->ends[IN].taken, 2);
+}
+
+static bool rang(int bell)
+{
+	char rings[16];
+
+	return recv(bell, rings, sizeof rings, MSG_DONTWAIT) > 0;
+}
+
+/* Callbacks of which each takes long follow on each other: the member hears of each datablock, though it has asked for all. */
+static void test_told_between_callbacks(void **state)
+{
+	pthread_t other;
+
+	open_graph(0666);
+	join();
+	__atomic_store_n(&world.segment->waiting, 1, __ATOMIC_SEQ_CST);
+	put_request((struct graph_request){.type = GRAPH_PULL, .end = OUT});
+	put_request((struct graph_request){.type = GRAPH_PULL, .end = OUT});
+	put_give(0);
+	put_request((struct graph_request){.type = GRAPH_PUSH, .end = IN, .id = 0});
+	world.hold = true;
+	assert_int_equal(pthread_create(&other, NULL, advance_there, NULL), 0);
+	while (!world.held)
+		usleep(1000);
+	rang(world.bell);
+	__atomic_store_n(&world.segment->waiting, 2, __ATOMIC_SEQ_CST);
+	world.once = true;
+	while (world.once)
+		usleep(1000);
+	world.held = false; /* the first has returned; when the second is there: */
+	while (!world.held)
+		usleep(1000);
+	assert_true(world.segment->answers_tail > 0);
+	assert_true(rang(world.bell));
+	world.hold = false;
+	pthread_join(other, NULL);
 }
 
 /* Who has closed the bell is gone: nobody is woken by it again and again. */
@@ -721,6 +759,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_bell_full, teardown),
 		cmocka_unit_test_teardown(test_bell_rung_slowly, teardown),
 		cmocka_unit_test_teardown(test_two_threads, teardown),
+		cmocka_unit_test_teardown(test_told_between_callbacks, teardown),
 		cmocka_unit_test_teardown(test_bell_closed, teardown),
 		cmocka_unit_test_teardown(test_refused_look, teardown),
 		cmocka_unit_test_teardown(test_gives_too_much, teardown),
