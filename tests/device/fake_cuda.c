@@ -72,13 +72,27 @@ struct chunk {
 
 /* ---- failing on demand ---- */
 
+/* What FAKE_CUDA_FAIL says, or a test; NULL: no call fails. With the lock. */
+static const char *wishes;
+
+__attribute__((visibility("default"))) void fake_let_fail(const char *calls)
+{
+	pthread_mutex_lock(&fake_lock);
+	wishes = calls;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+__attribute__((constructor)) static void read_wishes(void)
+{
+	wishes = getenv("FAKE_CUDA_FAIL");
+}
+
 CUresult fake_trip(const char *name)
 {
 	static struct {
 		const char *name;
 		unsigned calls;
 	} counts[128];
-	const char *wishes = getenv("FAKE_CUDA_FAIL");
 	const char *version = strstr(name, "_v");
 	size_t length = version ? (size_t)(version - name) : strlen(name), i = 0;
 

@@ -43,6 +43,8 @@ extern pthread_mutex_t fake_lock;
 extern CUresult fake_broken; /* sticky */
 /* What the call, or "work", is to answer by FAKE_CUDA_FAIL; counted by name. With the lock. */
 CUresult fake_trip(const char *name);
+/* FAKE_CUDA_FAIL is that from now on; NULL: nothing. For tests, which find it by name. */
+void fake_let_fail(const char *calls);
 /* A range may lie in several chunks that follow each other: the first of *bytes bytes at `address`, which becomes how
  * many there are in one place. With the lock. */
 char *fake_bytes_at(uint64_t address, bool write, size_t *bytes);

@@ -362,15 +362,30 @@ int harness_run(struct harness *h, struct device_queue *queue, struct submitted 
 	return harness_wait(h, s);
 }
 
-int harness_ask_driver(const char *what)
+/* NULL: the driver has no such function, or there is none. */
+static void *driver_function(const char *name)
 {
 	const char *path = getenv("GDEV_CUDA_DRIVER");
 	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-	unsigned (*count)(void);
+	void *function = library ? dlsym(library, name) : NULL;
 
-	if (!library)
-		return -1;
-	count = (unsigned (*)(void))dlsym(library, what);
-	dlclose(library);
+	if (library)
+		dlclose(library);
+	return function;
+}
+
+int harness_ask_driver(const char *what)
+{
+	unsigned (*count)(void) = (unsigned (*)(void))driver_function(what);
+
 	return count ? (int)count() : -1;
+}
+
+bool harness_let_fail(const char *calls)
+{
+	void (*let_fail)(const char *) = (void (*)(const char *))driver_function("fake_let_fail");
+
+	if (let_fail)
+		let_fail(calls);
+	return let_fail;
 }

@@ -88,5 +88,8 @@ int harness_run(struct harness *h, struct device_queue *queue, struct submitted 
 
 /* What the driver that is made for tests has counted, by the name of its function; -1: the driver is another, or none. */
 int harness_ask_driver(const char *what);
+/* Which calls of that driver fail from now on, as FAKE_CUDA_FAIL names them (fake_cuda.c); NULL: none. The environment is not
+ * changed for that, as the driver's threads read it. False: the driver is another. */
+bool harness_let_fail(const char *calls);
 
 #endif

@@ -161,16 +161,16 @@ static void without_the_wait_nothing_follows(void **state)
 	struct set_params params = {(uint64_t)h->locked, 7};
 	struct submitted opened, after;
 
-	if (!getenv("GDEV_CUDA_DRIVER")) {
+	if (!harness_let_fail(NULL)) {
 		printf("# it is the driver made for tests that refuses this\n");
 		skip();
 	}
 	launch(a, &opened, gate, &flag, sizeof flag);
-	setenv("FAKE_CUDA_FAIL", "cuStreamWaitValue64:801@1", 1);
+	harness_let_fail("cuStreamWaitValue64:801@1");
 	h->ops->follow(b, a);
 	launch(b, &after, set, &params, sizeof params);
 	assert_int_equal(harness_wait(h, &after), -GDEV_E_SESSION_LOST);
-	unsetenv("FAKE_CUDA_FAIL");
+	harness_let_fail(NULL);
 	assert_int_equal(locked_word(), 0);
 	set_flag(true);
 	harness_wait(h, &opened);
