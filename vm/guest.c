@@ -62,11 +62,16 @@ static void write_store(const struct guest *guest, unsigned slot)
 		log_warning("the store of session %u cannot be written", slot);
 }
 
+void guest_empty_store(const struct guest *guest, unsigned slot)
+{
+	punch(guest->stores[slot], 0, guest->sizes.store_bytes);
+}
+
 void guest_clear_slot(struct guest *guest, unsigned slot)
 {
 	punch(guest->shared_fd, (uint64_t)(slot_at(guest, slot) - guest->shared), VM_SLOT_BYTES);
 	guest->commons->image_bytes[slot] = 0;
-	punch(guest->stores[slot], 0, guest->sizes.store_bytes);
+	guest_empty_store(guest, slot);
 	write_store(guest, slot);
 }
 

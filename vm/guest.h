@@ -51,6 +51,8 @@ int guest_create(struct guest *guest, const struct guest_sizes *sizes);
 void guest_reset(struct guest *guest);
 /* The slot and its store are as at first. */
 void guest_clear_slot(struct guest *guest, unsigned slot);
+/* The store is all zeros, and takes no memory, also if somebody has it. */
+void guest_empty_store(const struct guest *guest, unsigned slot);
 /* Gives the machine another number, which only the stores are told that nobody keeps (a bit each): what a store that is kept
  * says of itself, the guest's module does not believe. No session lives. */
 void guest_rename(struct guest *guest, uint64_t kept);

@@ -132,13 +132,17 @@ static void remove_keys(struct server *server, bool all, uint64_t ended)
 static void wait_for_store(struct server *server, unsigned slot)
 {
 	uint64_t bit = 1ull << slot, now = clock_now_ns();
+	bool kept = server->kept & bit;
 
 	if (!(server->leaving & bit))
 		server->leaving_ns[slot] = now;
 	server->leaving |= bit;
 	__atomic_store_n(
 		&guest_mailbox(server->guest, slot)->state, VM_SLOT_RESETTING, __ATOMIC_RELEASE);
-	if (server->kept & bit || now - server->leaving_ns[slot] < STORE_NS)
+	if (!kept && now - server->leaving_ns[slot] < STORE_NS)
+		return;
+	guest_empty_store(server->guest, slot); /* the next machine has it, too */
+	if (kept)
 		return;
 	server->kept |= bit;
 	log_warning(
@@ -158,6 +162,7 @@ static void free_slot(struct server *server, unsigned slot)
 		log_info("session %u: nobody has its page-locked memory any more", slot);
 	server->leaving &= ~bit;
 	server->kept &= ~bit;
+	server->unseen &= ~bit;
 	remove_keys(server, false, bit);
 	guest_clear_slot(server->guest, slot);
 	__atomic_store_n(

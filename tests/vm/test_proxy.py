@@ -356,6 +356,8 @@ class Ends(Case):
     def test_store_is_kept(self):
         """A store that a worker does not let go of costs the guest a session, and the log says so; module and next machine go on"""
         control, store = self.machine.control, self.machine.stores[1]
+        words = slice(machine.STORE_BASE, machine.STORE_BASE + 5)
+        store[words] = b"words"
         with self.machine.store_held(1):
             before = self.machine.shared.get(MACHINE)
             control.post(machine.RESET)
@@ -365,7 +367,9 @@ class Ends(Case):
             self.assertIn("session 1: its worker does not end", self.server.log())
             now = self.machine.shared.get(MACHINE)
             self.assertNotEqual(now, before)
-            self.assertEqual([struct.unpack_from("<8xQ", each)[0] for each in self.machine.stores], [now, before, now, now])
+            self.assertEqual([struct.unpack_from("<8xQ", each)[0] for each in self.machine.stores], [now, 0, now, now])
+            self.assertEqual(store[words], bytes(5))
+            store[words] = b"words"
             self.assert_alive(self.open(0))
             kept = self.machine.slot(1)
             self.assertNotEqual(kept.state(), FREE)
@@ -376,6 +380,7 @@ class Ends(Case):
             self.machine.close()
             self.connect()
             self.assertNotEqual(self.machine.slot(1).state(), FREE)
+            self.assertEqual(self.machine.stores[1][words], bytes(5))
         time.sleep(1.5)
         self.assertNotEqual(self.machine.slot(1).state(), FREE)  # its module has not found the store
         self.assertEqual(self.machine.control.ask(machine.RESET)[0], 0)
