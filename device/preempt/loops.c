@@ -321,6 +321,18 @@ static bool is_mark(const struct token *token, char mark)
 	return token->kind == TOKEN_MARK && *token->text == mark;
 }
 
+/* The same word may be a label, or name a register. */
+static bool is_barrier(const struct lexer *lexer, const struct token *token)
+{
+	struct lexer ahead = *lexer;
+	struct token next;
+
+	if (!is_word(token, "bar") && !is_word(token, "barrier"))
+		return false;
+	lex_next(&ahead, &next);
+	return next.kind == TOKEN_DOTTED;
+}
+
 /* At the word of a barrier. */
 static void copy_barrier(struct copying *c, struct lexer *lexer, struct token *token)
 {
@@ -360,7 +372,7 @@ static void copy_body(struct copying *c, const struct scanned *f)
 				lex_next(&lexer, &token);
 			continue;
 		}
-		if (begins && (is_word(&token, "bar") || is_word(&token, "barrier")))
+		if (begins && is_barrier(&lexer, &token))
 			copy_barrier(c, &lexer, &token);
 		begins = is_mark(&token, ';') || is_mark(&token, '{') || is_mark(&token, '}') ||
 			 is_mark(&token, ':');

@@ -97,8 +97,11 @@ static const char *unfit_insts(const struct work *w)
 			return unfit;
 		all += is_barrier(&w->insts[n]);
 	}
-	for (uint32_t n = 0; n < w->entry->inst_count; n++)
+	for (uint32_t n = 0; n < w->entry->inst_count; n++) {
 		own += is_barrier(&w->entry->insts[n]);
+		if (w->entry->insts[n].op == OP_setmaxnreg) /* it is not among w->insts */
+			return "it changes how many registers its threads have";
+	}
 	if (own != all)
 		return "functions that it calls have barriers";
 	for (uint32_t b = 0; b < w->block_count; b++)

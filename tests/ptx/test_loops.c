@@ -231,6 +231,10 @@ static const struct {
 		      "mad.lo.u32 %r9, %r9, 3, %r17; add.u32 %r15, %r15, 1; bra L;\n"
 		      "E: st.global.u32 [%d1], %r9; ret; }",
 		NULL, "back1"},
+	{"a label that is called as an instruction",
+		ENTRY "mov.u32 %r9, %r1;\nbarrier: mov.u32 %r15, 0;\n"
+		      "L: bar.sync 0;\n" EXCHANGE NEXT_ROUND "st.global.u32 [%d1], %r9; ret; }",
+		NULL, "L: \n\tld.param.u32 %__gdev_r0, [__gdev_launch+16];"},
 	{"no loop", ENTRY "bar.sync 0; ret; }", "no loop", NULL},
 	{"a loop that threads leave one by one",
 		ENTRY "mov.u32 %r15, 0;\nL: bar.sync 0; add.u32 %r15, %r15, 1;\n"
@@ -321,6 +325,16 @@ static const struct {
 		ENTRY "L: bar.sync 0; ld.volatile.global.u32 %r9, [%d1]; setp.eq.u32 %p1, %r9, 0;\n"
 		      "@%p1 bra L; ret; }",
 		"wait", NULL},
+	{"… in a loop that begins where the loop around it does",
+		ENTRY
+		"mov.u32 %r15, 0;\nL: ld.volatile.global.u32 %r9, [%d1]; setp.eq.u32 %p2, %r9, 0;\n"
+		"@%p2 bra L; bar.sync 0;\n" NEXT_ROUND "ret; }",
+		"wait", NULL},
+	{"registers that threads give back",
+		".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {\n"
+		".reg .pred %p<2>; .reg .b32 %r<16>; setmaxnreg.inc.sync.aligned.u32 232;\n"
+		"mov.u32 %r15, 0;\nL: bar.sync 0;\n" NEXT_ROUND "ret; }",
+		"registers", NULL},
 };
 
 static void it_is_known_which_kernels_are_fit(void **state)

@@ -428,7 +428,7 @@ bool spin_awaits_blocks(struct work *w)
 	begin_search(&s);
 	for (uint32_t l = 0; l < w->loop_count && !w->error && !waits; l++) {
 		s.loop = &w->loops[l];
-		waits = loop_waits(&s);
+		waits = loop_waits(&s) || inner_waits(&s);
 	}
 	return waits;
 }
