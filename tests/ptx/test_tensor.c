@@ -436,11 +436,36 @@ static void kernels_end_at_maps_that_do_not_fit(void **state)
 	params.at = BOX_BYTES - 128; /* reaches over the end */
 	assert_int_equal(run_map(TENSOR_STORE, 2, &params), TRAPPED);
 	params.at = 0;
+	((struct tensor *)params.map)->swizzle = 3; /* of 128 bytes, where a row has 256 */
+	assert_int_equal(run_map(TENSOR_LOAD, 2, &params), TRAPPED);
+	((struct tensor *)params.map)->swizzle = 0;
 	params.map[0]++;
 	assert_int_equal(run_map(TENSOR_LOAD, 2, &params), TRAPPED);
 	r.data_type = TENSOR_F16;
 	assert_int_equal(tensor_encode(&r, params.map), 0);
 	assert_int_equal(run_map(TENSOR_MIN, 2, &params), UNSUPPORTED);
+}
+
+/* In a launch without a cluster there is one block, of rank 0: no memory is that of another. */
+static void ranks_that_no_block_has_are_left_alone(void **state)
+{
+	static const char load[] =
+		"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+		".multicast::cluster [%r5], [%d3, {%r10, %r11}], [%r6], %h0";
+	struct record_tensor_map r = matrix(memory, 64, 64, 64, 32);
+	struct parameters params = {.bytes = 8192, .in = in, .out = out[0]};
+	struct program p;
+	char text[4096];
+
+	assert_int_equal(tensor_encode(&r, params.map), 0);
+	snprintf(text, sizeof text, body, load);
+	load_text(&p, text);
+	for (int mask = 1; mask <= 0x80; mask += 0x7f) {
+		params.numbers[5] = mask;
+		assert_int_equal(run(&p, (struct run){.kernel = "k", .params = &params}), RAN);
+		assert_int_equal(out[0][BOX_BYTES], mask == 1); /* the barrier has passed */
+	}
+	unload(&p);
 }
 
 static void other_forms_are_refused(void **state)
@@ -482,6 +507,7 @@ int main(void)
 		cmocka_unit_test(boxes_are_reduced),
 		cmocka_unit_test(maps_are_checked),
 		cmocka_unit_test(kernels_end_at_maps_that_do_not_fit),
+		cmocka_unit_test(ranks_that_no_block_has_are_left_alone),
 		cmocka_unit_test(other_forms_are_refused),
 	};
 

@@ -63,11 +63,13 @@ BUILTIN void ptx_copy_to_cluster(u8 *to, const u8 *from, u32 bytes, u32 mask, u8
 	}
 }
 
-/* The same place in the first block that the mask names. */
-BUILTIN u8 *ptx_first_of_cluster(u8 *to, u32 mask, u8 *window, u64 stride)
+/* The same place in the first block that the mask names; of ranks that no block has, in the first block. */
+BUILTIN u8 *ptx_first_of_cluster(u8 *to, u32 mask, u8 *window, u64 stride, u32 blocks)
 {
 	u64 rank = mask ? (u64)__builtin_ctz(mask) : 0;
 
+	if (rank >= blocks)
+		rank = 0;
 	return window + rank * stride + (u64)(to - window) % stride;
 }
 

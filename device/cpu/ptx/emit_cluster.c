@@ -150,9 +150,10 @@ bool cluster_copy(struct gen *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRe
 
 LLVMValueRef cluster_first(struct gen *g, LLVMValueRef to, LLVMValueRef mask)
 {
-	LLVMValueRef a[] = {to, mask, gen_gep(g, g->b, g->mem, g->shared_base), stride(g)};
+	LLVMValueRef a[] = {
+		to, mask, gen_gep(g, g->b, g->mem, g->shared_base), stride(g), blocks(g)};
 
-	return g->frame ? NULL : emit_builtin(g, "ptx_first_of_cluster", a, 4);
+	return g->frame ? NULL : emit_builtin(g, "ptx_first_of_cluster", a, 5);
 }
 
 LLVMValueRef cluster_place(struct gen *g, LLVMValueRef pointer)

@@ -373,6 +373,8 @@ enum tensor_outcome tensor_move(uint32_t word, const void *map, const int32_t *n
 	if (w.operation > TENSOR_STORE && !can_reduce(w.operation, tensor.type))
 		return TENSOR_UNSUPPORTED;
 	begin(&w, numbers);
+	if (tensor.swizzle && w.row_bytes != (unsigned)PIECE << tensor.swizzle)
+		return TENSOR_NO_MAP; /* it would give pieces places outside of the box */
 	if (w.row_bytes % PIECE || at % ALIGN || at > room || w.rows * w.row_bytes > room - at)
 		return TENSOR_OUTSIDE;
 	for (uint64_t row = 0; row < w.rows; row++, at += w.row_bytes) {
