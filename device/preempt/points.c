@@ -71,7 +71,7 @@ static const char *unfit_inst(const struct inst *i)
 	return NULL;
 }
 
-/* The carry of additions is in no register: it must be written in the block that reads it. */
+/* The carry of additions is in no register of the text: it must be written in the block that reads it. */
 static bool carry_crosses(const struct work *w, const struct work_block *b)
 {
 	bool written = false;
@@ -79,9 +79,9 @@ static bool carry_crosses(const struct work *w, const struct work_block *b)
 	for (uint32_t n = b->first; n < b->end; n++) {
 		const struct inst *i = &w->insts[n];
 
-		if ((i->op == OP_addc || i->op == OP_subc || i->op == OP_madc) && !written)
+		if (inst_reads_carry(i) && !written)
 			return true;
-		written |= (ptx_opcodes[i->op].flags & OPF_CARRY) && inst_has(i, MOD_cc);
+		written |= inst_writes_carry(i);
 	}
 	return false;
 }

@@ -297,7 +297,12 @@ static const char sides[] = ".version 8.7\n.target sm_90\n.address_size 64\n"
 			    "LOOP: ld.volatile.shared.u32 %v, [mine]; @%q mov.u32 %v, %x;\n"
 			    "setp.lt.u32 %n, %v, %x; @%n bra LOOP; @!%q bra NEXT;\n"
 			    "st.volatile.shared.u32 [mine], %x; NEXT: add.u32 %x, %x, 1;\n"
-			    "setp.lt.u32 %n, %x, 6; @%n bra LOOP;");
+			    "setp.lt.u32 %n, %x, 6; @%n bra LOOP;")
+	/* what a thread carries beyond a barrier, and beyond what another thread does alone */
+	SIDES("carries",
+		"add.cc.u32 %v, %t, 0xffffffe0; bar.sync 0; addc.u32 %x, 0, 0;\n"
+		"add.cc.u32 %v, %t, 0xffffffd0; setp.lt.u32 %n, %t, 40; @%n st.shared.u32 [%m], %t;\n"
+		"addc.u32 %v, 0, 0; mad.lo.u32 %x, %v, 2, %x;");
 
 static void collectives_of_both_sides_meet(void **state)
 {
@@ -354,6 +359,19 @@ static void a_loop_waits_that_begins_as_the_one_around_it(void **state)
 	unload(&p);
 }
 
+static void a_carry_is_its_threads(void **state)
+{
+	static uint32_t o[64];
+	void *params[1] = {o};
+	struct program p;
+
+	load_text(&p, sides);
+	assert_int_equal(run(&p, (struct run){"carries", .block = {64}, .params = params}), RAN);
+	for (uint32_t t = 0; t < 64; t++)
+		assert_int_equal(o[t], (t >= 32) + 2 * (t >= 48));
+	unload(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -374,6 +392,7 @@ int main(void)
 		cmocka_unit_test(collectives_of_both_sides_meet),
 		cmocka_unit_test(barriers_of_one_if_behind_the_other_meet),
 		cmocka_unit_test(a_loop_waits_that_begins_as_the_one_around_it),
+		cmocka_unit_test(a_carry_is_its_threads),
 		cmocka_unit_test(addresses_of_32_bits_wrap),
 	};
 

@@ -29,17 +29,12 @@ static LLVMValueRef extend(struct gen *g, LLVMValueRef v, LLVMTypeRef wide, bool
 
 /* ---- the carry chain: as on hardware, the flag is 1 behind a subtraction that borrowed nothing ---- */
 
-static bool has_carry(const struct inst *i)
-{
-	return inst_has(i, MOD_cc) || i->op == OP_addc || i->op == OP_subc || i->op == OP_madc;
-}
-
 static LLVMValueRef product(struct gen *g, struct inst *i, LLVMTypeRef type, LLVMTypeRef wide)
 {
 	bool is_signed = class_of(i) == 's';
-	unsigned bits = LLVMGetIntTypeWidth(type);
-	LLVMValueRef a = extend(g, value(g, i, 1, type), wide, is_signed);
-	LLVMValueRef b = extend(g, value(g, i, 2, type), wide, is_signed);
+	unsigned bits = LLVMGetIntTypeWidth(type), first = i->dest_count;
+	LLVMValueRef a = extend(g, value(g, i, first, type), wide, is_signed);
+	LLVMValueRef b = extend(g, value(g, i, first + 1, type), wide, is_signed);
 	LLVMValueRef p = LLVMBuildMul(g->b, a, b, "");
 
 	if (inst_has(i, MOD_hi))
@@ -54,33 +49,34 @@ static bool emit_carry(struct gen *g, struct inst *i)
 	LLVMTypeRef wide = LLVMIntTypeInContext(g->context, bits * 2);
 	bool minus = i->op == OP_sub || i->op == OP_subc;
 	bool mad = i->op == OP_mad || i->op == OP_madc;
-	LLVMValueRef a, b, sum;
+	unsigned first = i->dest_count;
+	LLVMValueRef a, b, sum, out = NULL;
 
 	if (mad) {
 		a = product(g, i, type, wide);
-		b = LLVMBuildZExt(g->b, value(g, i, 3, type), wide, "");
+		b = LLVMBuildZExt(g->b, value(g, i, first + 2, type), wide, "");
 	} else {
-		a = LLVMBuildZExt(g->b, value(g, i, 1, type), wide, "");
-		b = LLVMBuildZExt(g->b, value(g, i, 2, type), wide, "");
+		a = LLVMBuildZExt(g->b, value(g, i, first, type), wide, "");
+		b = LLVMBuildZExt(g->b, value(g, i, first + 1, type), wide, "");
 	}
 	sum = minus ? LLVMBuildSub(g->b, a, b, "") : LLVMBuildAdd(g->b, a, b, "");
-	if (i->op == OP_addc || i->op == OP_subc || i->op == OP_madc) {
-		LLVMValueRef c = LLVMBuildLoad2(g->b, g->i8, g->carry, "");
+	if (inst_reads_carry(i)) {
+		LLVMValueRef c = value(g, i, i->operand_count - 1u, g->i1);
 
 		c = LLVMBuildZExt(g->b, c, wide, "");
 		if (minus)
 			c = LLVMBuildXor(g->b, c, LLVMConstInt(wide, 1, false), "");
 		sum = minus ? LLVMBuildSub(g->b, sum, c, "") : LLVMBuildAdd(g->b, sum, c, "");
 	}
-	if (inst_has(i, MOD_cc)) {
-		LLVMValueRef c = LLVMBuildLShr(g->b, sum, LLVMConstInt(wide, bits, false), "");
-
-		c = LLVMBuildAnd(g->b, c, LLVMConstInt(wide, 1, false), "");
+	if (inst_writes_carry(i)) {
+		out = LLVMBuildLShr(g->b, sum, LLVMConstInt(wide, bits, false), "");
+		out = LLVMBuildTrunc(g->b, out, g->i1, "");
 		if (minus)
-			c = LLVMBuildXor(g->b, c, LLVMConstInt(wide, 1, false), "");
-		LLVMBuildStore(g->b, LLVMBuildTrunc(g->b, c, g->i8, ""), g->carry);
+			out = LLVMBuildNot(g->b, out, "");
 	}
 	emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, sum, type, ""));
+	if (out)
+		emit_result(g, &i->operands[1], out);
 	return true;
 }
 
@@ -185,7 +181,7 @@ static bool emit_integer(struct gen *g, struct inst *i)
 
 	if (inst_has(i, MOD_sat))
 		return false;
-	if (has_carry(i))
+	if (inst_writes_carry(i) || inst_reads_carry(i))
 		return emit_carry(g, i);
 	switch (i->op) {
 	case OP_add:

@@ -285,7 +285,6 @@ static LLVMValueRef block_function(struct gen *g)
 	fused_row(g, LLVMGetParam(f, ARG_BLOCKS));
 	/* Allocas and parameter loads go before this branch. */
 	LLVMPositionBuilderBefore(g->entry, LLVMBuildBr(g->entry, start));
-	g->carry = gen_alloca(g, g->i8, "carry");
 	g->done = gen_block(g, "done");
 	LLVMPositionBuilderAtEnd(g->scalar, g->done);
 	LLVMBuildRetVoid(g->scalar);

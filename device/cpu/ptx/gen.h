@@ -68,7 +68,6 @@ struct gen {
 	bool gated; /* scheduled plans: there are gates besides barriers of the block */
 	LLVMBasicBlockRef leave;
 	LLVMValueRef tid[3], linear;
-	LLVMValueRef carry;
 	LLVMMetadataRef access_group;
 	bool gathers;  /* the code may have them, even where they are slow */
 	bool parallel; /* of the region at hand */

@@ -210,7 +210,6 @@ static void define(const struct gen *kernel, struct work *w, LLVMValueRef f)
 	start = gen_block(&g, "start");
 	LLVMPositionBuilderAtEnd(g.entry, entry);
 	LLVMPositionBuilderBefore(g.entry, LLVMBuildBr(g.entry, start));
-	g.carry = gen_alloca(&g, g.i8, "carry");
 	LLVMPositionBuilderAtEnd(g.b, start);
 	enter(&g);
 	emit_body(&g);

@@ -99,6 +99,31 @@ static void copy_inst(struct work *w, const struct frame *f, const struct inst *
 		copy_operand(w, f, &i->targets[k], &from->targets[k]);
 }
 
+/* The carry is a register of the thread's like any other: it outlives what ends a region, as a guard between may. It is the last of the
+ * results, and the last operand. */
+static void name_carry(struct work *w, struct inst *i)
+{
+	bool writes = inst_writes_carry(i), reads = inst_reads_carry(i);
+	struct operand carry = {.kind = OPERAND_REG}, *operands;
+
+	if (!writes && !reads)
+		return;
+	if (w->carry == PTX_NONE)
+		w->carry = work_reg(w, TYPE_pred);
+	operands = work_alloc(w, (i->operand_count + 2u) * sizeof(*operands));
+	if (w->error)
+		return;
+	carry.id = w->carry;
+	for (unsigned k = 0; k < i->operand_count; k++)
+		operands[k + (writes && k >= i->dest_count)] = i->operands[k];
+	if (writes)
+		operands[i->dest_count++] = carry;
+	i->operand_count += writes;
+	if (reads)
+		operands[i->operand_count++] = carry;
+	i->operands = operands;
+}
+
 /* ---- calls ---- */
 
 /* An argument or result of a call as a variable: registers and numbers get a fresh one. */
@@ -486,6 +511,7 @@ static void inline_inst(struct work *w, struct frame *f, const struct inst *i)
 		copy_inst(w, f, i);
 		if (w->error)
 			return;
+		name_carry(w, &w->insts[w->inst_count - 1]);
 		w->insts[w->inst_count - 1].guard =
 			guarded ? PTX_NONE : w->insts[w->inst_count - 1].guard;
 		if (x != PTX_NONE)
@@ -560,6 +586,7 @@ int work_build(struct work *w)
 {
 	struct frame top = {.function = w->entry};
 
+	w->carry = PTX_NONE;
 	if (w->callee) {
 		build_callee(w);
 		return w->error;

@@ -62,11 +62,6 @@ static bool only_computes(const struct inst *i)
 	       !(divides && ptx_type_class[i->types[0]] != 'f');
 }
 
-static bool has_carry(const struct inst *i)
-{
-	return inst_has(i, MOD_cc) || i->op == OP_addc || i->op == OP_subc || i->op == OP_madc;
-}
-
 /* The only loop of the region, if it has all of it. */
 static const struct loop *only_loop(const struct work *w, const struct region *r, uint32_t id)
 {
@@ -96,7 +91,8 @@ static bool is_plain(const struct gen *g, const struct region *r, const struct l
 		bool inside = bits_get(loop->members, r->blocks[k]);
 
 		for (uint32_t n = b->first; n < b->end; n++)
-			if (has_carry(&w->insts[n]) || w->insts[n].op == OP_brx ||
+			if (inst_writes_carry(&w->insts[n]) || inst_reads_carry(&w->insts[n]) ||
+				w->insts[n].op == OP_brx ||
 				(inside && !only_computes(&w->insts[n])))
 				return false;
 		for (uint32_t s = 0; s < b->succ_count; s++)

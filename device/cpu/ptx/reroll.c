@@ -101,8 +101,8 @@ static bool is_function(const struct inst *i)
 	if (inst_is_load(i))
 		return is_plain_load(i);
 	return flags & OPF_PURE && i->op != OP_exchange &&
-	       !(flags & (OPF_BORDER | OPF_COLLECTIVE)) && !inst_has(i, MOD_cc) &&
-	       i->op != OP_addc && i->op != OP_subc && i->op != OP_madc;
+	       !(flags & (OPF_BORDER | OPF_COLLECTIVE)) && !inst_writes_carry(i) &&
+	       !inst_reads_carry(i);
 }
 
 static bool all_functions(const struct work *w, uint32_t first, uint32_t end)

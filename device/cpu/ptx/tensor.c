@@ -3,6 +3,7 @@
  * See tensor.h. A box is moved by rows, which follow its innermost dimension, and a row by pieces of 16 bytes: those are what
  * a swizzle gives other places.
  */
+#include "device/cpu/ptx/half.h"
 #include "device/cpu/ptx/tensor.h"
 
 #include <errno.h>
@@ -119,27 +120,22 @@ int tensor_encode(const struct record_tensor_map *r, uint8_t map[TENSOR_MAP_BYTE
 static float widened(uint16_t bits, unsigned type)
 {
 	uint32_t word = (uint32_t)bits << 16;
-	_Float16 half;
 	float f;
 
-	memcpy(&half, &bits, 2);
 	memcpy(&f, &word, 4);
-	return type == TENSOR_F16 ? (float)half : f;
+	return type == TENSOR_F16 ? half_value(bits) : f;
 }
 
 /* To the nearest, ties to even. */
 static uint16_t narrowed(float f, unsigned type)
 {
-	_Float16 half = (_Float16)f;
-	uint16_t bits;
 	uint32_t word;
 
-	memcpy(&bits, &half, 2);
 	memcpy(&word, &f, 4);
 	if (f != f)
 		return 0x7fff;
 	if (type == TENSOR_F16)
-		return bits;
+		return half_of(f);
 	return (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
 }
 

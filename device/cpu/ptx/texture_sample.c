@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/cpu/ptx/half.h"
 #include "device/cpu/ptx/texture.h"
 
 /* Where along an axis: one element, or two with the weight of the second in 1/256. -1: the border. */
@@ -88,23 +89,6 @@ static void decode_small(const struct texture *t, const char *p, struct color *c
 		if (!integers && t->flags & TEXTURE_SRGB && t->format == TEXTURE_U8 && k < 3)
 			color->f[k] = decode_srgb(color->f[k]);
 	}
-}
-
-static float half_value(uint16_t half)
-{
-	uint32_t exponent = half >> 10 & 31, fraction = half & 1023, bits;
-	float value;
-
-	if (!exponent) {
-		value = (float)fraction * 0x1p-24f;
-		return half & 0x8000 ? -value : value;
-	}
-	bits = (half & 0x8000u) << 16 | (exponent == 31 ? 255 : exponent + 112) << 23 |
-	       fraction << 13;
-	if (exponent == 31 && fraction)
-		bits |= 1u << 22; /* NaNs are quiet */
-	memcpy(&value, &bits, sizeof value);
-	return value;
 }
 
 static void decode_halves(const struct texture *t, const char *p, struct color *color)

@@ -84,8 +84,7 @@ static bool inst_diverges(const struct work *w, const struct inst *i)
 		return true;
 	if (i->op == OP_cvta && inst_space(i) == SPACE_LOCAL)
 		return true;
-	if ((flags & OPF_CARRY) &&
-		(inst_has(i, MOD_cc) || i->op == OP_addc || i->op == OP_subc || i->op == OP_madc))
+	if (inst_writes_carry(i) || inst_reads_carry(i))
 		return true;
 	for (unsigned k = i->dest_count; k < i->operand_count; k++)
 		if (operand_diverges(w, &i->operands[k]))

@@ -87,6 +87,7 @@ struct work {
 	uint32_t inst_count, inst_capacity;
 	struct work_reg *regs;
 	uint32_t reg_count, reg_capacity;
+	uint32_t carry; /* the register that has it; PTX_NONE: nothing reads or writes it */
 	uint32_t *labels;
 	uint32_t label_count, label_capacity;
 	struct work_block *blocks;
@@ -134,6 +135,16 @@ uint32_t defs_between(struct work *w, uint32_t reg, uint32_t first, uint32_t end
 static inline bool inst_is_load(const struct inst *i)
 {
 	return i->op == OP_ld || i->op == OP_ldu;
+}
+
+static inline bool inst_writes_carry(const struct inst *i)
+{
+	return ptx_opcodes[i->op].flags & OPF_CARRY && inst_has(i, MOD_cc);
+}
+
+static inline bool inst_reads_carry(const struct inst *i)
+{
+	return i->op == OP_addc || i->op == OP_subc || i->op == OP_madc;
 }
 
 /* inline.c */
