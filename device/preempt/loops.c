@@ -21,7 +21,7 @@
 #include "device/preempt/scan.h"
 #include "device/preempt/text.h"
 
-/* __gdev_shared: behind what is the program's, 4 bytes to tell what to do, and 4 for the round in which to leave. */
+/* Dynamic shared memory: behind what is the program's, 4 bytes to tell what to do, and 4 for the round in which to leave. */
 static const char prologue[] =
 	"\n\t.reg .pred %__gdev_p<3>, %__gdev_leads;\n"
 	"\t.reg .b32 %__gdev_r<10>, %__gdev_at, %__gdev_round, %__gdev_word;\n"
@@ -33,7 +33,9 @@ static const char prologue[] =
 	"\tor.b32 %__gdev_r0, %__gdev_r0, %__gdev_r1;\n"
 	"\tor.b32 %__gdev_r0, %__gdev_r0, %__gdev_r2;\n"
 	"\tsetp.eq.u32 %__gdev_leads, %__gdev_r0, 0;\n"
-	"\tmov.u32 %__gdev_at, __gdev_shared;\n"
+	"\tmov.u32 %__gdev_at, ";
+static const char prologue_goes_on[] =
+	";\n"
 	"\tmov.u32 %__gdev_r1, %dynamic_smem_size;\n"
 	"\tadd.u32 %__gdev_at, %__gdev_at, %__gdev_r1;\n"
 	"\tld.param.u32 %__gdev_word, [__gdev_launch+16];\n" /* generation */
@@ -132,8 +134,9 @@ static const char goes_on[] =
 struct writing {
 	FILE *out;
 	const struct work *w;
-	bool back;       /* what was kept is read */
-	uint32_t labels; /* so far */
+	bool back;        /* what was kept is read */
+	uint32_t labels;  /* so far */
+	char dynamic[32]; /* what dynamic shared memory is called */
 };
 
 /* Between a register and what is kept at %__gdev_d5. */
@@ -181,11 +184,6 @@ static void move_shared(struct writing *x, const char *name, unsigned unit)
 		label, label);
 }
 
-static bool is_dynamic(const struct variable *v)
-{
-	return v->is_extern || v->unsized;
-}
-
 static unsigned unit_of(const struct variable *v)
 {
 	return v->align % 4 || v->size % 4 ? 1 : 4;
@@ -200,7 +198,7 @@ static void move_all_shared(struct writing *x)
 	for (uint32_t k = 0; k < e->shared_count; k++) {
 		const struct variable *v = e->shared[k].var;
 
-		if (is_dynamic(v))
+		if (text_is_dynamic(v))
 			continue;
 		fprintf(x->out, "\tmov.u32 %%__gdev_r9, %" PRIu64 ";\n", v->size / unit_of(v));
 		move_shared(x, v->name, unit_of(v));
@@ -208,7 +206,7 @@ static void move_all_shared(struct writing *x)
 			(v->size + 15) / 16 * 16);
 	}
 	fputs("\tshr.u32 %__gdev_r9, %__gdev_dynamic, 2;\n", x->out);
-	move_shared(x, OURS "shared", 4);
+	move_shared(x, x->dynamic, 4);
 	fputs("\tcvt.u64.u32 %__gdev_d5, %__gdev_dynamic;\n"
 	      "\tadd.u64 %__gdev_d4, %__gdev_d4, %__gdev_d5;\n",
 		x->out);
@@ -385,7 +383,7 @@ static uint32_t shared_bytes(const struct function *e)
 	uint64_t bytes = 0;
 
 	for (uint32_t k = 0; k < e->shared_count; k++)
-		if (!is_dynamic(e->shared[k].var))
+		if (!text_is_dynamic(e->shared[k].var))
 			bytes += (e->shared[k].var->size + 15) / 16 * 16;
 	return (uint32_t)bytes;
 }
@@ -396,8 +394,14 @@ uint32_t loops_write(
 	struct writing x = {.out = out, .w = w};
 	struct copying c = {.x = &x, .points = points};
 
+	bool differ;
+
+	snprintf(x.dynamic, sizeof(x.dynamic), OURS "shared%u",
+		text_dynamic_align(w->entry, &differ));
 	text_write_head(out, f, PREEMPT_LOOPS_SUFFIX, sizeof(struct preempt_loops_launch));
 	fputs(prologue, out);
+	fputs(x.dynamic, out);
+	fputs(prologue_goes_on, out);
 	fputs(which_block, out);
 	fputs(begin, out);
 	for (uint32_t k = 1; k <= points->count; k++)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "device/cpu/ptx/lex.h"
 #include "device/cpu/ptx/work.h"
 #include "device/preempt/points.h"
@@ -21,23 +22,21 @@
 
 #define PARAMS_MAX 4096 /* bytes, what every device takes */
 
-/* Of the module: dynamic shared memory has one address, whatever its arrays are called. */
-static const char shared[] = "\n.extern .shared .align 4 .b8 __gdev_shared[];\n";
-
 /* What a block begins with. One thread counts, and tells the others through the last bytes of shared memory. */
-static const char prologue[] =
-	"\n\t.reg .pred %__gdev_p<5>;\n"
-	"\t.reg .b32 %__gdev_r<12>;\n"
-	"\t.reg .b64 %__gdev_d<4>;\n"
-	"\t.reg .b32 %__gdev_ctaid_x, %__gdev_ctaid_y, %__gdev_ctaid_z;\n"
-	"\t.reg .b32 %__gdev_nctaid_x, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
-	"\tmov.u32 %__gdev_r1, %tid.x;\n"
-	"\tmov.u32 %__gdev_r2, %tid.y;\n"
-	"\tmov.u32 %__gdev_r3, %tid.z;\n"
-	"\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r2;\n"
-	"\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r3;\n"
-	"\tsetp.ne.u32 %__gdev_p0, %__gdev_r1, 0;\n"
-	"\tmov.u32 %__gdev_r4, __gdev_shared;\n"
+static const char prologue[] = "\n\t.reg .pred %__gdev_p<5>;\n"
+			       "\t.reg .b32 %__gdev_r<12>;\n"
+			       "\t.reg .b64 %__gdev_d<4>;\n"
+			       "\t.reg .b32 %__gdev_ctaid_x, %__gdev_ctaid_y, %__gdev_ctaid_z;\n"
+			       "\t.reg .b32 %__gdev_nctaid_x, %__gdev_nctaid_y, %__gdev_nctaid_z;\n"
+			       "\tmov.u32 %__gdev_r1, %tid.x;\n"
+			       "\tmov.u32 %__gdev_r2, %tid.y;\n"
+			       "\tmov.u32 %__gdev_r3, %tid.z;\n"
+			       "\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r2;\n"
+			       "\tor.b32 %__gdev_r1, %__gdev_r1, %__gdev_r3;\n"
+			       "\tsetp.ne.u32 %__gdev_p0, %__gdev_r1, 0;\n";
+
+/* %__gdev_r4: where its dynamic shared memory begins. */
+static const char begin[] =
 	"\tmov.u32 %__gdev_r5, %dynamic_smem_size;\n"
 	"\tadd.u32 %__gdev_r4, %__gdev_r4, %__gdev_r5;\n"
 	"\t@%__gdev_p0 bra $__gdev_counted;\n"
@@ -207,10 +206,15 @@ static const char *unfit(struct look *l, struct reach *r, const struct function 
 
 static const char *unfit_loops(struct look *l, struct reach *r, const struct function *entry)
 {
+	bool differ;
+
 	if (l->unfit)
 		return l->unfit;
 	if (scanned_of(r->scan, entry->name)->inner)
 		return "it has barriers, or shared or local memory, in inner braces";
+	text_dynamic_align(entry, &differ);
+	if (differ)
+		return "its arrays in dynamic shared memory are not aligned alike";
 	if (points_find(&l->work, &l->points))
 		return "there is no memory to look at it";
 	return l->points.unfit;
@@ -256,10 +260,33 @@ void text_write_head(FILE *out, const struct scanned *f, const char *suffix, siz
 	text_copy(out, &from, f->body);
 }
 
-static void write_kernel(FILE *out, const struct scanned *f)
+bool text_is_dynamic(const struct variable *v)
+{
+	return v->is_extern || v->unsized;
+}
+
+uint32_t text_dynamic_align(const struct function *entry, bool *differ)
+{
+	uint32_t align = 0;
+
+	*differ = false;
+	for (uint32_t k = 0; k < entry->shared_count; k++) {
+		const struct variable *v = entry->shared[k].var;
+
+		if (!text_is_dynamic(v))
+			continue;
+		*differ |= align && align != v->align;
+		align = max_of(align, v->align);
+	}
+	return align ? align : 16;
+}
+
+static void write_kernel(FILE *out, const struct scanned *f, uint32_t align)
 {
 	text_write_head(out, f, PREEMPT_SUFFIX, sizeof(struct preempt_launch));
 	fputs(prologue, out);
+	fprintf(out, "\tmov.u32 %%__gdev_r4, " OURS "shared%u;\n", align);
+	fputs(begin, out);
 	write_body(out, f);
 	fputc('\n', out);
 }
@@ -267,17 +294,22 @@ static void write_kernel(FILE *out, const struct scanned *f)
 struct writer {
 	FILE *out;
 	uint64_t kept_bytes; /* 0: no kernel leaves in the middle of a block */
-	bool shared, kept;   /* they are declared */
+	uint32_t aligns;     /* for which dynamic shared memory is declared: powers of two */
+	bool kept;           /* is declared */
 };
 
 /* The kernel once more, or twice. */
 static void write_fit(
 	struct writer *x, struct preempt_kernel *kernel, struct look *l, const struct scanned *f)
 {
-	if (!x->shared)
-		fputs(shared, x->out);
-	x->shared = true;
-	write_kernel(x->out, f);
+	bool differ;
+	uint32_t align = text_dynamic_align(l->work.entry, &differ);
+
+	if (!(x->aligns & align))
+		fprintf(x->out, "\n.extern .shared .align %u .b8 " OURS "shared%u[];\n", align,
+			align);
+	x->aligns |= align;
+	write_kernel(x->out, f, align);
 	if (kernel->unfit_loops)
 		return;
 	if (!x->kept)
@@ -327,7 +359,7 @@ static int describe(struct preempt_module *made, struct reach *r, const char *te
 	if (fclose(x.out) || error)
 		return -ENOMEM;
 	made->kept_bytes = x.kept ? kept_bytes : 0;
-	if (!x.shared) {
+	if (!x.aligns) {
 		free(made->text);
 		made->text = NULL;
 		made->length = 0;

@@ -171,7 +171,9 @@ static const char *const random_rows[] = {
 	"{ .reg .b32 t; .reg .b16 a, b; <add|sub|mul|min|max>.f16x2 t, $r, $r; mov.b32 {a, b}, t; cvt.f32.f16 $F, a; cvt.f32.f16 $F, b; }",
 	"{ .reg .b32 t; .reg .b16 a, b; fma.rn.f16x2 t, $r, $r, $r; mov.b32 {a, b}, t; cvt.f32.f16 $F, a; setp.gt.f16 $P, b, a; }",
 	"{ .reg .b32 t; .reg .b16 a, b; fma.rn.bf16x2 t, $r, $r, $r; mov.b32 {a, b}, t; cvt.f32.bf16 $F, a; setp.gt.bf16 $P, b, a; }",
-	"copysign.<f32 $F, $f, $f;|f64 $G, $g, $g;>",
+	/* of numbers: a NaN's sign is not said */
+	"copysign.f32 $F, <0f3f800000|0f80000000>, $f;",
+	"copysign.f64 $G, <0d3ff0000000000000|0d8000000000000000>, $g;",
 	/* memory */
 	IN(2040) "ld.global<|.nc>.<u8|s8|u16|s16|u32|s32|b32> $R, [a+<0|4>]; }",
 	IN(2040) "ld.global<|.nc>.<u8|s8|u16|s16|u32|s32|u64|s64|b64> $D, [a]; }",

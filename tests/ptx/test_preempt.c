@@ -287,6 +287,35 @@ static void it_is_known_which_kernels_are_fit(void **state)
 	}
 }
 
+/* Where arrays in dynamic shared memory begin depends on how they are aligned: ours has to begin where the kernel's does. */
+static void our_shared_memory_is_aligned_as_the_kernels(void **state)
+{
+#define WITH_DYNAMIC(name, array)                                                                  \
+	".entry " name "() { .reg .b32 %a; .shared .b8 own[4]; mov.u32 %a, own; " array " ret; }\n"
+	static const char text[] = HEAD
+		".extern .shared .align 8 .b8 few[];\n.extern .shared .align 128 .b8 many[];\n" WITH_DYNAMIC(
+			"none", "") WITH_DYNAMIC("of_8", "mov.u32 %a, few;")
+			WITH_DYNAMIC("of_128", "mov.u32 %a, many;")
+				WITH_DYNAMIC("both", "mov.u32 %a, few; mov.u32 %a, many;");
+	static const char *const uses[] = {"shared16;", "shared8;", "shared128;", "shared128;"};
+	struct preempt_module *module;
+	const char *at;
+
+	assert_int_equal(preempt_rewrite(text, strlen(text), 0, &module), 0);
+	assert_int_equal(module->count, 4);
+	assert_non_null(strstr(module->text, ".extern .shared .align 8 .b8 __gdev_shared8[]"));
+	assert_non_null(strstr(module->text, ".extern .shared .align 128 .b8 __gdev_shared128[]"));
+	at = module->text;
+	for (size_t k = 0; k < 4; k++) {
+		assert_null(module->kernels[k].unfit);
+		at = strstr(at, "mov.u32 %__gdev_r4, __gdev_");
+		assert_non_null(at);
+		at += strlen("mov.u32 %__gdev_r4, __gdev_");
+		assert_memory_equal(at, uses[k], strlen(uses[k]));
+	}
+	preempt_module_destroy(module);
+}
+
 static void other_texts_are_refused(void **state)
 {
 	static const char *const texts[] = {"", "nothing", HEAD ".entry k() {", HEAD "wrong"};
@@ -302,6 +331,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_is_known_which_kernels_are_fit),
+		cmocka_unit_test(our_shared_memory_is_aligned_as_the_kernels),
 		cmocka_unit_test(other_texts_are_refused),
 		cmocka_unit_test(kernels_of_compilers_do_the_same),
 		cmocka_unit_test(kernels_of_examples_do_the_same),
