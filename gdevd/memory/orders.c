@@ -263,9 +263,12 @@ int residency_resume(struct session *session)
 		return -EALREADY;
 	if (session->move.state == MOVE_TOLD)
 		return -EBUSY;
-	if (residency->order)
+	if (residency->order) {
 		residency->resumes = true;
-	else
+	} else {
 		resume_session(session->worker);
+		/* It may be waiting for memory that it asked for before it was suspended. */
+		residency_balance(session->device);
+	}
 	return 0;
 }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
@@ -232,6 +233,22 @@ class Draining(harness.GdevdTest):
         process = self.go(client, lambda: self.admin("resume"))
         self.resumed(client)
         self.answer(process)
+
+    def test_it_is_resumed_while_it_waits_for_room(self):
+        """It has the room, though nothing else happens: a session that is to leave, and was not idle, could not leave without"""
+        self.start("--device", "null", "--device-memory", "64M", "--set", "warm_workers=0")
+        client = self.client()
+        suspended = threading.Thread(target=self.admin, args=("suspend",))
+        suspended.start()
+        _, serial, _, _, _ = wire.receive(client.peer)
+        client.tell(wire.room(MIB, wire.FOR_CONTEXT))
+        client.tell(wire.evicted(serial))
+        suspended.join()
+        begin = time.monotonic()
+        self.admin("resume")
+        self.resumed(client)
+        self.assertEqual(wire.receive(client.peer)[0], wire.CHARGED)
+        self.assertLess(time.monotonic() - begin, 5, "an answer that is overdue has it looked at again after ten seconds")
 
     def test_the_device_is_undrained_meanwhile(self):
         """Who has not left it stays"""
