@@ -115,11 +115,16 @@ static const struct {
 /* Every number, and the ticket, which is the last address, 0. */
 static void set_numbers(struct trial *t, uint32_t number)
 {
-	for (uint32_t k = 0; k < t->kernel->param_count; k++)
-		if (t->kernel->params[k].size == 4)
+	uint8_t *at; /* parameters are not aligned here */
+
+	for (uint32_t k = 0; k < t->kernel->param_count; k++) {
+		if (t->kernel->params[k].size == 4) {
 			memcpy(t->params + t->kernel->params[k].offset, &number, 4);
-		else
-			memset(*(uint8_t **)(t->params + t->kernel->params[k].offset), 0, 4);
+			continue;
+		}
+		memcpy(&at, t->params + t->kernel->params[k].offset, sizeof(at));
+		memset(at, 0, 4);
+	}
 }
 
 static void try_kernel(size_t i)
