@@ -263,6 +263,9 @@ struct device_ops {
 	void (*module_unload)(struct device_module *module);
 	/* Required. Device memory that the module's variables will take, or, when it is open, take. */
 	uint64_t (*module_bytes)(struct device_module *module);
+	/* Optional. The memory of a module that is not open yet was refused: gives up what it can do without. May block.
+	 * -ENOENT: that is nothing. */
+	int (*module_lighten)(struct device_module *module);
 	/* Optional, both. How many bytes the module's managed variables take, which the client reads and writes, too (on the
 	 * software GPU all of its variables, if some are managed); else 0. place: from here on they lie at `address` in host
 	 * memory of the arena, a multiple of 4096, with their initial values. May block. -EINVAL: it has none, or is in use. */

@@ -229,16 +229,35 @@ static void open_job(struct job *job)
 	core_unlock(command->core);
 }
 
+static void lighten_job(struct job *job);
+
 static void module_paid(struct core *core, struct charge *charge, int status)
 {
 	struct command *command = container_of(charge, struct command, charge);
 
 	if (!status)
 		command->module->bytes = charge->bytes;
-	if (status || !core->ops->module_open)
+	if (status == -ENOMEM && core->ops->module_lighten)
+		service_job(core, LANE_LONG, &command->job, lighten_job);
+	else if (status || !core->ops->module_open)
 		end_loading(command, status);
 	else
 		begin_opening(command);
+}
+
+/* There is no room for all that the module would take. */
+static void lighten_job(struct job *job)
+{
+	struct command *command = container_of(job, struct command, job);
+	struct core *core = command->core;
+	int error = core->ops->module_lighten(command->module->device);
+
+	core_lock(core);
+	if (error)
+		end_loading(command, error == -ENOENT ? -ENOMEM : error);
+	else
+		pay_for_module(command, module_paid);
+	core_unlock(core);
 }
 
 static void load_job(struct job *job)

@@ -366,6 +366,7 @@ int module_load_again(struct device_module *module);
 int cuda_module_place(struct device_module *module, uint64_t address);
 bool cuda_module_wants_text(struct device_module *module);
 uint64_t cuda_module_bytes(struct device_module *module);
+int cuda_module_lighten(struct device_module *module);
 int cuda_function_get(
 	struct device_module *module, const char *name, struct device_function **function);
 int cuda_function_name(struct device_module *module, unsigned index, char *name, size_t size);

@@ -219,6 +219,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.module_open = cuda_module_open,
 	.module_unload = cuda_module_unload,
 	.module_bytes = cuda_module_bytes,
+	.module_lighten = cuda_module_lighten,
 	.module_managed_bytes = cuda_module_managed_bytes,
 	.module_wants_text = cuda_module_wants_text,
 	.module_place = cuda_module_place,

@@ -188,7 +188,8 @@ static bool is_cut(const void *image, size_t length)
 
 /* Rewrites the PTX of the image, which is then what is loaded. False: there is none, or none of its kernels can be, or they launch
  * others or set conditions of graphs, or it is for older devices than the machine code: what the program has for this one may be empty in it. */
-static bool choose_rewritten(struct device_module *module, void **chosen, size_t *length)
+static bool choose_rewritten(
+	struct device_module *module, uint64_t kept_bytes, void **chosen, size_t *length)
 {
 	struct device *device = module->space->device;
 	const char *why;
@@ -200,7 +201,7 @@ static bool choose_rewritten(struct device_module *module, void **chosen, size_t
 			&why))
 		return false;
 	if (!fatbin_launches(text, *length) && !condition_is_set_in(text) &&
-		!preempt_rewrite(text, *length, preempt_kept_bytes(device), &module->rewritten) &&
+		!preempt_rewrite(text, *length, kept_bytes, &module->rewritten) &&
 		module->rewritten->text) {
 		*chosen = text;
 		return true;
@@ -220,13 +221,31 @@ static void add_kept(struct device_module *module)
 		module->most_bytes += bytes;
 }
 
-/* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. */
+/* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. kept_bytes: of
+ * preempt_rewrite(). */
+static int choose(struct device_module *module, uint64_t kept_bytes)
+{
+	size_t length;
+	void *chosen;
+	int error = choose_rewritten(module, kept_bytes, &chosen, &length)
+			    ? 0
+			    : fatbin_choose(module->whole, module->whole_length,
+				      module->space->device->capability, &chosen, &length);
+
+	if (!error)
+		error = look_at(module, chosen, length, chosen);
+	else if (is_for_the_driver(module, error))
+		error = look_at(module, module->whole, module->whole_length, NULL);
+	if (!error)
+		error = take_text(module);
+	add_kept(module);
+	return error;
+}
+
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **out)
 {
 	struct device_module *module;
-	size_t chosen_length;
-	void *chosen;
 	int error;
 
 	if (is_cut(image, length))
@@ -240,22 +259,21 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 	list_init(&module->link);
 	list_init(&module->functions);
 	pthread_mutex_init(&module->lock, NULL);
-	error = choose_rewritten(module, &chosen, &chosen_length)
-			? 0
-			: fatbin_choose(image, length, space->device->capability, &chosen,
-				  &chosen_length);
-	if (!error)
-		error = look_at(module, chosen, chosen_length, chosen);
-	else if (is_for_the_driver(module, error))
-		error = look_at(module, image, length, NULL);
-	if (!error)
-		error = take_text(module);
-	add_kept(module);
+	error = choose(module, preempt_kept_bytes(space->device));
 	if (error)
 		module_free(module);
 	else
 		*out = module;
 	return error;
+}
+
+/* Its kernels leave between blocks, and not in the middle of one. */
+int cuda_module_lighten(struct device_module *module)
+{
+	if (!module->rewritten || !module->rewritten->kept_bytes)
+		return -ENOENT;
+	preempt_module_destroy(steal_pointer(&module->rewritten));
+	return choose(module, 0);
 }
 
 /* Loads another image, unless it would take more than has been paid for. `error`: why not what was there. */
@@ -291,6 +309,8 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 
 	driver->cuMemGetInfo(&free_before, &total);
 	error = driver_error(load(module, log));
+	if (error && !cuda_module_lighten(module))
+		error = driver_error(load(module, log));
 	if (error && module->rewritten)
 		error = load_as_it_is(module, log);
 	/* Where our choice is not the driver's, it has all to choose from. */

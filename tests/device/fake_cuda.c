@@ -74,10 +74,16 @@ struct chunk {
 
 /* What FAKE_CUDA_FAIL says, or a test; NULL: no call fails. With the lock. */
 static const char *wishes;
+/* Calls while there are wishes; by a test's from these on. */
+static struct {
+	const char *name;
+	unsigned calls;
+} counts[128];
 
 __attribute__((visibility("default"))) void fake_let_fail(const char *calls)
 {
 	pthread_mutex_lock(&fake_lock);
+	memset(counts, 0, sizeof counts);
 	wishes = calls;
 	pthread_mutex_unlock(&fake_lock);
 }
@@ -89,10 +95,6 @@ __attribute__((constructor)) static void read_wishes(void)
 
 CUresult fake_trip(const char *name)
 {
-	static struct {
-		const char *name;
-		unsigned calls;
-	} counts[128];
 	const char *version = strstr(name, "_v");
 	size_t length = version ? (size_t)(version - name) : strlen(name), i = 0;
 

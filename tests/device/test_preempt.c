@@ -4,11 +4,13 @@
  */
 #include "harness.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "device/cuda/cuda.h"
 #include "device/preempt/preempt.h"
 #include "gdev/error.h"
 
@@ -341,6 +343,7 @@ static void nobody_sees_the_hidden_parameter(void **state)
 	harness.ops->module_unload(module);
 }
 
+/* The compiler refuses it as it is rewritten with loops, and without. It has none of it from before. */
 static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
 {
 	struct harness *h = &harness;
@@ -352,7 +355,7 @@ static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
 	static const uint32_t zeros[BLOCKS];
 	struct submitted s;
 
-	harness_let_fail("cuLinkAddData:222@1");
+	harness_let_fail("cuLinkAddData:222@1,cuLinkAddData:222@2");
 	module = load(&tally);
 	harness_let_fail(NULL);
 	harness_write(h, h->base, zeros, sizeof zeros);
@@ -367,6 +370,33 @@ static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
 	harness_unmap(h, 0, chunk);
 	h->ops->module_unload(module);
 	h->ops->queue_destroy(queue);
+}
+
+/* Once the module has been made lighter, or the driver has refused what it was: its kernels still leave between blocks. */
+static void there_may_be_no_room_to_leave_in_the_middle(void **state)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	struct device_function *tally;
+
+	assert_int_equal(h->ops->module_load(h->space, image, sizeof image, NULL, &module), 0);
+	assert_int_equal(h->ops->module_lighten(module), 0);
+	assert_true(h->ops->module_bytes(module) < 32u << 20);
+	assert_int_equal(h->ops->module_lighten(module), -ENOENT);
+	assert_int_equal(h->ops->module_open(module, NULL), 0);
+	assert_int_equal(h->ops->function_get(module, "tally", &tally), 0);
+	assert_non_null(tally->second);
+	assert_null(tally->third);
+	h->ops->module_unload(module);
+
+	if (!harness_let_fail("cuModuleLoadDataEx:2@1"))
+		skip();
+	module = load(&tally);
+	harness_let_fail(NULL);
+	assert_non_null(tally->second);
+	assert_null(tally->third);
+	assert_true(h->ops->module_bytes(module) < 32u << 20);
+	h->ops->module_unload(module);
 }
 
 static void a_launch_that_the_driver_refuses_is_refused(void **state)
@@ -496,6 +526,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nobody_sees_the_hidden_parameter, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_the_driver_does_not_take_rewritten_goes_as_it_is, start, stop),
+		cmocka_unit_test_setup_teardown(
+			there_may_be_no_room_to_leave_in_the_middle, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_launch_that_the_driver_refuses_is_refused, start, stop),
 		cmocka_unit_test_setup_teardown(

@@ -117,6 +117,13 @@ class Driver(unittest.TestCase):
         self.assertGreaterEqual(overdue["blocks"], 1)
         self.assertLess(overdue["long"], overdue["blocks"], overdue)
 
+    def test_no_room_to_leave_in_the_middle(self):
+        """Where there is no room for what blocks would keep, a program runs as without: its kernels leave between blocks"""
+        gdevd = self.start(vgpus={"gdev0": {"memory": "528M"}})  # a context takes 512
+        for preempt in ("blocks", "loops"):
+            code, out, err = gdevd.run([gdevd.gdev, "run", "--preempt=" + preempt, PROGRAMS / "blocks", "2", "1"], 90)
+            self.assertEqual(code, 0, preempt + out + err)
+
     def test_doctor_says_what_leaves(self):
         """gdev doctor says which kernels of a program leave hardware between blocks, and why another does not"""
         gdevd = self.start()
