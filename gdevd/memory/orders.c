@@ -29,10 +29,19 @@ uint64_t residency_objects(const struct worker *worker)
 
 /* ---- steps ---- */
 
+/* What the worker holds of that of which it was ordered to give some. */
+static uint64_t held_bytes(const struct worker *worker)
+{
+	bool slots = worker->residency.ordered_flags & EVICT_SLOTS;
+
+	return slots ? worker->swap[SWAP_MEMORY].used_bytes : worker->memory.used_bytes;
+}
+
 /* The order was given, or it is being carried out: its next step is awaited. Or what it said is to hold for so long. */
 static void await_step(struct worker *worker)
 {
 	worker->residency.late = false;
+	worker->residency.step_bytes = held_bytes(worker);
 	deadline_set(&worker->daemon->deadlines, &worker->residency.overdue,
 		clock_now_ns() + RESIDENCY_ORDER_NS);
 }
@@ -109,13 +118,14 @@ void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
 
 /* ---- what the worker says ---- */
 
-/* Whether it is a step of the order. A worker that gave nothing, a little at a time, would be waited for for ever. */
-static bool is_step(const struct worker *worker, const struct control_return *message)
+/* Whether the worker has made a step of its order: it holds less than after the step before. One that gave a little at a
+ * time, or took again what it gave, would be waited for for ever. */
+static bool has_made_step(const struct worker *worker)
 {
-	uint64_t bytes = message->device_bytes + message->swap_bytes[SWAP_MEMORY] +
-			 message->swap_bytes[SWAP_FILE];
+	const struct worker_residency *residency = &worker->residency;
 
-	return worker->residency.order && !worker->residency.late && bytes >= DEVICE_CHUNK_MIN;
+	return residency->order && !residency->late &&
+	       held_bytes(worker) + DEVICE_CHUNK_MIN <= residency->step_bytes;
 }
 
 int residency_returned(struct worker *worker, const struct control_return *message)
@@ -128,7 +138,7 @@ int residency_returned(struct worker *worker, const struct control_return *messa
 		if (memory_return(&worker->swap[i], message->swap_bytes[i]))
 			return -EINVAL;
 	worker->residency.returned_bytes += message->device_bytes;
-	if (is_step(worker, message))
+	if (has_made_step(worker))
 		await_step(worker);
 	if (message->swap_bytes[SWAP_MEMORY] || message->swap_bytes[SWAP_FILE])
 		residency_balance_all(device->daemon);

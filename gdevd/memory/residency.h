@@ -54,6 +54,7 @@ struct worker_residency {
 	bool late;               /* that is over: nobody counts on what is to come */
 	uint64_t ordered_bytes, ordered_from_bytes; /* asked for; what it held then */
 	uint64_t returned_bytes;                    /* since then */
+	uint64_t step_bytes;                        /* what it held after its last step */
 	uint32_t ordered_flags;                     /* enum evict_flags */
 	uint64_t ordered_ns;                        /* when, */
 	uint64_t cause;                             /* for which session; 0: for none but its own */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long gdevd waits for a session that copies a segment.
+ * How long gdevd waits for a session that copies a segment, and for a worker that was told to give.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,11 +90,80 @@ static void what_is_copied_with_a_segment_takes_time_too(void **state)
 	assert_true(patience_ns(small) < LARGE_NS);
 }
 
+/* ---- workers ---- */
+
+/* A worker that has used so much was told to give `bytes`, a while ago. */
+static void order(struct worker *worker, uint64_t device_bytes, uint64_t swap_bytes, uint32_t flags)
+{
+	struct device *device = vgpu.device;
+
+	*worker = (struct worker){.daemon = &gdevd, .device = device};
+	gdevd.stopping = true; /* no worker is started */
+	residency_init_orders(worker);
+	memory_init(&worker->memory, NULL, UINT64_MAX);
+	for (unsigned i = 0; i < SWAP_POOLS; i++)
+		memory_init(&worker->swap[i], NULL, UINT64_MAX);
+	memory_charge(&worker->memory, device_bytes);
+	memory_charge(&worker->swap[SWAP_MEMORY], swap_bytes);
+	residency_order(worker, 4 * MIB, 0, flags, 0);
+	worker->residency.overdue.at_ns = 1;
+}
+
+/* Whether it is waited for anew when it has given that. */
+static bool is_step(struct worker *worker, uint64_t device_bytes, uint64_t swap_bytes)
+{
+	const struct control_return given = {
+		.device_bytes = device_bytes, .swap_bytes[SWAP_MEMORY] = swap_bytes};
+	bool is;
+
+	assert_int_equal(residency_returned(worker, &given), 0);
+	is = worker->residency.overdue.at_ns > 1;
+	worker->residency.overdue.at_ns = 1;
+	return is;
+}
+
+static void who_gives_is_waited_for_anew(void **state)
+{
+	struct worker worker;
+
+	order(&worker, 8 * MIB, 0, 0);
+	assert_true(is_step(&worker, 2 * MIB, 0));
+	assert_false(is_step(&worker, MIB, 0));
+	assert_true(is_step(&worker, MIB, 0));
+	order(&worker, 0, 8 * MIB, EVICT_SLOTS);
+	assert_true(is_step(&worker, 0, 2 * MIB));
+}
+
+static void who_takes_again_what_it_gave_is_not_waited_for(void **state)
+{
+	struct worker worker;
+
+	order(&worker, 8 * MIB, 0, 0);
+	assert_true(is_step(&worker, 2 * MIB, 0));
+	memory_charge(&worker.memory, 2 * MIB);
+	assert_false(is_step(&worker, 2 * MIB, 0));
+}
+
+static void who_gives_something_else_is_not_waited_for(void **state)
+{
+	struct worker worker;
+
+	order(&worker, 8 * MIB, 8 * MIB, 0);
+	assert_false(is_step(&worker, 0, 2 * MIB));
+	order(&worker, 8 * MIB, 8 * MIB, EVICT_SLOTS);
+	assert_false(is_step(&worker, 2 * MIB, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			what_is_copied_with_a_segment_takes_time_too, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_gives_is_waited_for_anew, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_takes_again_what_it_gave_is_not_waited_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_gives_something_else_is_not_waited_for, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("overdue", tests, NULL, NULL);
