@@ -57,6 +57,8 @@ struct vgpu {
 	unsigned sessions;
 };
 
+#define FAILURES_ALLOWED 3 /* with as many the device fails; it is tried again by itself */
+
 /* The pool of a device's workers. */
 struct workers {
 	struct list all; /* struct worker.by_device, oldest first */
@@ -64,7 +66,7 @@ struct workers {
 	/* So many clients waited at once lately. The pool is larger by twice that. */
 	unsigned missed;
 	struct deadline retire, retry;
-	unsigned failures; /* starts that failed in a row */
+	unsigned failures; /* starts that failed in a row, until a worker is ready */
 	uint64_t ready_ns; /* when the last one was ready */
 	bool backing_off;  /* until `retry` */
 	bool hopeless;     /* clients are told so, until a worker is ready */

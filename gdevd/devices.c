@@ -32,7 +32,7 @@ unsigned device_index(const struct device *device)
 
 bool device_is_failing(const struct device *device)
 {
-	return device->workers.backing_off || device->workers.hopeless;
+	return device->workers.failures >= FAILURES_ALLOWED;
 }
 
 bool device_is_slow(const struct device *device)

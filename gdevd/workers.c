@@ -35,7 +35,6 @@
 #define EXIT_GRACE_NS (20 * NS_PER_S)
 /* Warm workers that are younger than that were opened after the device had failed. */
 #define LOST_NS (10 * NS_PER_S)
-#define FAILURES_ALLOWED 3
 #define BACK_OFF_NS (100 * NS_PER_MS)
 #define BACK_OFF_DOUBLINGS 9 /* 51 s */
 /* 0.8 s. Until then clients wait: somebody may have killed the workers. */
@@ -607,24 +606,31 @@ static bool has_room(struct device *device)
 	return !status;
 }
 
-/* How many there should be: of a device that fails, one that tries whether it works again. While one that was killed does
- * not end, which a driver that hangs can keep it from, another would only join it. */
+/* Whether a worker is to try if the device works again. While one that was killed does not end, which a driver that hangs
+ * can keep it from, another would only join it. */
+static bool is_to_be_tried(const struct device *device)
+{
+	const struct worker *worker;
+
+	list_for_each (worker, &device->workers.all, by_device)
+		if (worker->killed)
+			return false;
+	return device_is_failing(device) && !device->drained;
+}
+
+/* How many there should be. */
 static unsigned count_wanted(
 	struct device *device, unsigned waiting, unsigned lacking, unsigned pool)
 {
 	const struct workers *workers = &device->workers;
-	const struct worker *worker;
-	unsigned wanted;
+	unsigned tries = is_to_be_tried(device), wanted;
 
-	if (workers->hopeless) {
-		list_for_each (worker, &workers->all, by_device)
-			if (worker->killed)
-				return 0;
-		return !device->drained;
-	}
+	if (workers->hopeless)
+		return tries;
 	/* The driver makes contexts one after another: those for the pool would hold up those for clients. */
 	wanted = lacking ? waiting : waiting + pool;
-	return wanted + (!workers->warm && !workers->carrying && shm_wants_carrier(device));
+	wanted += !workers->warm && !workers->carrying && shm_wants_carrier(device);
+	return max_of(wanted, tries);
 }
 
 void workers_adjust(struct device *device)

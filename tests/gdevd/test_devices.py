@@ -143,6 +143,21 @@ class Devices(harness.GdevdTest):
         self.assertIn("device broken works again", self.log())
         self.client("gdev1")
 
+    def test_one_that_failed_is_said_to_have_failed_while_it_is_tried_again(self):
+        """It is tried although nobody wants a worker"""
+        self.order("die", "broken")
+        self.begin("null,broken", config="[gdevd]\nwarm_workers = 0\n[vgpu bad]\ndevice = broken\n"
+                   "[vgpu free]\ndevice = any\n")
+        waits = wire.connect(f"{self.run_dir}/bad.sock")
+        wire.send(waits, wire.message(wire.DESCRIBE))
+        wait_for(lambda: self.devices()["broken"]["health"] == "failed", what="the failure")
+        waits.close()
+        self.order("mute", "broken")
+        wait_for(lambda: self.status()["workers"]["starting"] and self.devices()["broken"]["failed_starts"],
+                 what="the next try")
+        self.assertEqual(self.devices()["broken"]["health"], "failed")
+        self.assertEqual(self.device_of(self.client("free")), "null")
+
     def test_one_that_failed_and_is_drained_comes_back_when_it_is_undrained(self):
         self.order("lost", "broken")
         self.begin("null,broken")
@@ -435,13 +450,12 @@ class Devices(harness.GdevdTest):
     def test_doctor_speaks_of_all(self):
         self.order("lost", "broken")
         self.begin("null,broken")
+        wait_for(lambda: self.devices()["broken"]["health"] == "failed", what="the failure")
         wait_for(lambda: self.devices()["null"]["health"] == "ok", what="the other")
-
-        def failure_is_seen():  # between two tries the device is starting
-            findings = json.loads(self.gdev("doctor", "--json", "--device", "null").stdout)["findings"]
-            levels = {f["device"]: f["level"] for f in findings if f["topic"] == "daemon" and "device" in f}
-            return levels == {"null": "ok", "broken": "note"} and "do not see the device broken: failed" in str(findings)
-        wait_for(failure_is_seen, what="the failure of one alone")
+        findings = json.loads(self.gdev("doctor", "--json", "--device", "null").stdout)["findings"]
+        levels = {f["device"]: f["level"] for f in findings if f["topic"] == "daemon" and "device" in f}
+        self.assertEqual(levels, {"null": "ok", "broken": "note"})
+        self.assertIn("do not see the device broken: failed", str(findings))
 
 
 if __name__ == "__main__":
