@@ -122,6 +122,11 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
 CUresult CUDAAPI cuDeviceGetP2PAttribute(
 	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice);
+CUresult CUDAAPI cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
+	const CUatomicOperation *operations, unsigned int count, CUdevice dev);
+CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
+	const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice,
+	CUdevice dstDevice);
 
 /* What the driver has to say beyond results; the messages are for people. */
 typedef unsigned int CUlogIterator;
@@ -239,6 +244,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library);
 CUresult CUDAAPI cuLibraryGetManaged(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
+CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol);
 CUresult CUDAAPI cuLibraryGetGlobal(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
 CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib);

@@ -388,6 +388,52 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 	return memory_free_object(array->plain.address);
 }
 
+/* ---- what only other kinds of arrays have ---- */
+
+/* The answer that CUDA has for an array without it. No array here has it: check_shape() refuses the flags. */
+static CUresult has_not(const char *what)
+{
+	return fail(CUDA_ERROR_INVALID_VALUE, "the array has no %s", what);
+}
+
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties, CUarray array)
+{
+	TRY(initialised());
+	TRY(array_check(array));
+	return has_not("tiles that are mapped one by one");
+}
+
+CUresult cuMipmappedArrayGetSparseProperties(
+	CUDA_ARRAY_SPARSE_PROPERTIES *properties, CUmipmappedArray array)
+{
+	TRY(initialised());
+	TRY(mipmapped_check(array));
+	return has_not("tiles that are mapped one by one");
+}
+
+CUresult cuArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUarray array, CUdevice device)
+{
+	TRY(initialised());
+	TRY(array_check(array));
+	return has_not("memory that is mapped later");
+}
+
+CUresult cuMipmappedArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUmipmappedArray array, CUdevice device)
+{
+	TRY(initialised());
+	TRY(mipmapped_check(array));
+	return has_not("memory that is mapped later");
+}
+
+CUresult cuArrayGetPlane(CUarray *plane, CUarray array, unsigned int number)
+{
+	TRY(initialised());
+	TRY(array_check(array));
+	return has_not("planes");
+}
+
 CUresult cuDeviceGetTexture1DLinearMaxWidth(
 	size_t *elements, CUarray_format format, unsigned channels, CUdevice device)
 {

@@ -539,8 +539,13 @@ void accesses_forget(void);
 CUresult access_new_memory(CUcontext context, uint64_t base);
 /* Page-locked or managed memory, which every device can use. */
 void access_new_host_memory(CUcontext context, uint64_t base);
-/* CUDA_ERROR_INVALID_DEVICE: the device cannot reach memory of the other. */
+/* Whether the device can be let reach memory of the other; itself it is not said to reach. */
+CUresult access_reaches(CUdevice device, CUdevice peer, bool *reached);
+/* CUDA_ERROR_INVALID_DEVICE: it cannot. */
 CUresult access_check(CUdevice device, CUdevice owner);
+/* atomics.c: whether both sides see the other's atomic operations as atomic. */
+CUresult atomics_with_host(CUdevice device, bool *are_native);
+CUresult atomics_between(CUdevice source, CUdevice destination, bool *are_native);
 static inline bool access_is_right(CUmemAccess_flags flags)
 {
 	return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||

@@ -618,6 +618,14 @@ CUresult cuLibraryGetManaged(
 	return cuModuleGetGlobal_v2(pointer, bytes, module, name);
 }
 
+/* As the device's attribute says, there are none. */
+CUresult cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const char *name)
+{
+	TRY(check_library(library, function && name && *name));
+	return fail(
+		CUDA_ERROR_NOT_FOUND, "%s is no function that the host and devices share", name);
+}
+
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 {
 	CUmodule module;

@@ -243,7 +243,7 @@ void access_new_context(CUcontext context)
 
 /* ---- for devices, whatever their contexts ---- */
 
-static CUresult access_reaches(CUdevice device, CUdevice peer, bool *reached)
+CUresult access_reaches(CUdevice device, CUdevice peer, bool *reached)
 {
 	struct gdev_description ours, theirs;
 
@@ -397,7 +397,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 CUresult cuDeviceGetP2PAttribute(
 	int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination)
 {
-	bool reached;
+	bool reached, atomics;
 
 	TRY(initialised());
 	if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
@@ -405,8 +405,8 @@ CUresult cuDeviceGetP2PAttribute(
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"value is NULL, or %d is no attribute of two devices", (int)attribute);
 	TRY(access_reaches(source, destination, &reached));
-	if (source == destination)
-		return fail(CUDA_ERROR_INVALID_DEVICE, "the two devices are the same one");
-	*value = reached && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+	TRY(atomics_between(source, destination, &atomics));
+	*value = (reached && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED) ||
+		 (atomics && attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
 	return CUDA_SUCCESS;
 }

@@ -112,6 +112,8 @@ static void of_descriptions(void **state)
 static void with_array(CUarray bad, CUmipmappedArray bad_levels)
 {
 	CUDA_ARRAY3D_DESCRIPTOR description;
+	CUDA_ARRAY_MEMORY_REQUIREMENTS needs;
+	CUDA_ARRAY_SPARSE_PROPERTIES sparse;
 	CUDA_ARRAY_DESCRIPTOR flat;
 	CUarray level;
 	char host[64];
@@ -121,6 +123,11 @@ static void with_array(CUarray bad, CUmipmappedArray bad_levels)
 	INVALID_HANDLE(cuArrayDestroy(bad));
 	INVALID_HANDLE(cuMipmappedArrayGetLevel(&level, bad_levels, 0));
 	INVALID_HANDLE(cuMipmappedArrayDestroy(bad_levels));
+	INVALID_HANDLE(cuArrayGetSparseProperties(&sparse, bad));
+	INVALID_HANDLE(cuMipmappedArrayGetSparseProperties(&sparse, bad_levels));
+	INVALID_HANDLE(cuArrayGetMemoryRequirements(&needs, bad, fixture_device));
+	INVALID_HANDLE(cuMipmappedArrayGetMemoryRequirements(&needs, bad_levels, fixture_device));
+	INVALID_HANDLE(cuArrayGetPlane(&level, bad, 0));
 	INVALID_HANDLE(cuMemcpyHtoA(bad, 0, host, 16));
 	INVALID_HANDLE(cuMemcpyAtoH(host, bad, 0, 16));
 	INVALID_HANDLE(cuMemcpyDtoA(bad, 0, alive.memory, 16));
@@ -133,6 +140,8 @@ static void with_array(CUarray bad, CUmipmappedArray bad_levels)
 
 static void of_handles(void **state)
 {
+	CUDA_ARRAY_MEMORY_REQUIREMENTS needs;
+	CUDA_ARRAY_SPARSE_PROPERTIES sparse;
 	CUarray level;
 
 	if (!array)
@@ -149,6 +158,11 @@ static void of_handles(void **state)
 	INVALID_VALUE(cuArrayGetDescriptor(NULL, array));
 	INVALID_VALUE(cuMipmappedArrayGetLevel(NULL, levels, 0));
 	INVALID_VALUE(cuMipmappedArrayGetLevel(&level, levels, 3));
+	INVALID_VALUE(cuArrayGetSparseProperties(&sparse, array));
+	INVALID_VALUE(cuMipmappedArrayGetSparseProperties(&sparse, levels));
+	INVALID_VALUE(cuArrayGetMemoryRequirements(&needs, array, fixture_device));
+	INVALID_VALUE(cuMipmappedArrayGetMemoryRequirements(&needs, levels, fixture_device));
+	INVALID_VALUE(cuArrayGetPlane(&level, array, 0));
 }
 
 static void of_copies(void **state)

@@ -89,6 +89,7 @@ static void with_library(CUlibrary bad)
 	CUkernel kernel;
 	CUmodule module;
 	unsigned count;
+	void *function;
 	size_t bytes;
 
 	INVALID_HANDLE(cuLibraryUnload(bad));
@@ -98,6 +99,7 @@ static void with_library(CUlibrary bad)
 	INVALID_HANDLE(cuLibraryEnumerateKernels(&kernel, 1, bad));
 	INVALID_HANDLE(cuLibraryGetGlobal(&memory, &bytes, bad, "variable"));
 	INVALID_HANDLE(cuLibraryGetManaged(&memory, &bytes, bad, "variable"));
+	INVALID_HANDLE(cuLibraryGetUnifiedFunction(&function, bad, "add"));
 }
 
 static void of_libraries(void **state)
@@ -105,6 +107,7 @@ static void of_libraries(void **state)
 	CUlibrary library;
 	CUdeviceptr memory;
 	CUkernel kernel;
+	void *function;
 	size_t bytes;
 
 	with_library(NULL);
@@ -131,6 +134,9 @@ static void of_libraries(void **state)
 	INVALID_VALUE(cuLibraryGetManaged(&memory, &bytes, alive.library, NULL));
 	INVALID_VALUE(cuLibraryGetManaged(NULL, NULL, alive.library, "variable"));
 	NOT_FOUND(cuLibraryGetManaged(&memory, &bytes, alive.library, "variable"));
+	INVALID_VALUE(cuLibraryGetUnifiedFunction(NULL, alive.library, "add"));
+	INVALID_VALUE(cuLibraryGetUnifiedFunction(&function, alive.library, NULL));
+	NOT_FOUND(cuLibraryGetUnifiedFunction(&function, alive.library, "add"));
 }
 
 static void with_kernel(CUkernel bad)

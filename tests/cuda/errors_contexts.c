@@ -9,11 +9,13 @@ CUresult cuProfilerInitialize(const char *config, const char *output, int mode);
 
 static void of_devices(void **state)
 {
+	const CUatomicOperation add = CU_ATOMIC_OPERATION_INTEGER_ADD, no = CU_ATOMIC_OPERATION_MAX;
 	CUexecAffinityType affinity = CU_EXEC_AFFINITY_TYPE_SM_COUNT;
 	CUdevprop properties;
 	CUdevice device;
 	CUuuid uuid;
 	char text[64];
+	unsigned found;
 	int number;
 	size_t bytes;
 
@@ -57,6 +59,15 @@ static void of_devices(void **state)
 		NULL, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, fixture_device, fixture_device));
 	INVALID_DEVICE(cuDeviceGetP2PAttribute(
 		&number, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, fixture_device, NO_DEVICE));
+	INVALID_DEVICE(cuDeviceGetHostAtomicCapabilities(&found, &add, 1, NO_DEVICE));
+	INVALID_VALUE(cuDeviceGetHostAtomicCapabilities(NULL, &add, 1, fixture_device));
+	INVALID_VALUE(cuDeviceGetHostAtomicCapabilities(&found, NULL, 1, fixture_device));
+	INVALID_VALUE(cuDeviceGetHostAtomicCapabilities(&found, &add, 0, fixture_device));
+	INVALID_VALUE(cuDeviceGetHostAtomicCapabilities(&found, &no, 1, fixture_device));
+	INVALID_DEVICE(
+		cuDeviceGetP2PAtomicCapabilities(&found, &add, 1, fixture_device, fixture_device));
+	INVALID_DEVICE(
+		cuDeviceGetP2PAtomicCapabilities(&found, &add, 1, fixture_device, NO_DEVICE));
 }
 
 static void of_primary_contexts(void **state)

@@ -15,6 +15,8 @@ static void of_contexts(CUresult expected)
 	REFUSED(expected, cuDeviceCanAccessPeer(NULL, 0, 0));
 	REFUSED(expected, cuCtxDisablePeerAccess(alive.context));
 	REFUSED(expected, cuDeviceGetP2PAttribute(NULL, 0, 0, 0));
+	REFUSED(expected, cuDeviceGetP2PAtomicCapabilities(NULL, NULL, 0, 0, 0));
+	REFUSED(expected, cuDeviceGetHostAtomicCapabilities(NULL, NULL, 0, 0));
 	REFUSED(expected, cuDeviceGraphMemTrim(0));
 	REFUSED(expected, cuDeviceGetGraphMemAttribute(0, 0, NULL));
 	REFUSED(expected, cuDeviceSetGraphMemAttribute(0, 0, NULL));
@@ -37,6 +39,7 @@ static void of_code(CUresult expected)
 {
 	REFUSED(expected, cuModuleGetGlobal(NULL, NULL, alive.module, NULL));
 	REFUSED(expected, cuLibraryGetManaged(NULL, NULL, alive.library, NULL));
+	REFUSED(expected, cuLibraryGetUnifiedFunction(NULL, alive.library, NULL));
 	REFUSED(expected, cuModuleGetFunctionCount(NULL, alive.module));
 	REFUSED(expected, cuModuleEnumerateFunctions(NULL, 0, alive.module));
 	REFUSED(expected, cuLinkAddData(alive.link, 0, NULL, 0, NULL, 0, NULL, NULL));
@@ -270,6 +273,11 @@ static void of_arrays(CUresult expected)
 	REFUSED(expected, cuMipmappedArrayCreate(NULL, NULL, 1));
 	REFUSED(expected, cuMipmappedArrayGetLevel(NULL, NULL, 0));
 	REFUSED(expected, cuMipmappedArrayDestroy(NULL));
+	REFUSED(expected, cuArrayGetSparseProperties(NULL, NULL));
+	REFUSED(expected, cuMipmappedArrayGetSparseProperties(NULL, NULL));
+	REFUSED(expected, cuArrayGetMemoryRequirements(NULL, NULL, 0));
+	REFUSED(expected, cuMipmappedArrayGetMemoryRequirements(NULL, NULL, 0));
+	REFUSED(expected, cuArrayGetPlane(NULL, NULL, 0));
 	REFUSED(expected, cuDeviceGetTexture1DLinearMaxWidth(NULL, 0, 1, 0));
 	REFUSED(expected, cuMemcpyHtoA(NULL, 0, NULL, 16));
 	REFUSED(expected, cuMemcpyAtoH(NULL, NULL, 0, 16));

@@ -40,6 +40,55 @@ static void a_device_says_what_it_is(void **state)
 	assert_int_equal(value, major);
 }
 
+/* Whatever the device's driver has: programs choose by these which calls they make. */
+static void what_is_not_there_is_in_no_attribute(void **state)
+{
+	static const CUdevice_attribute none[] = {
+		CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
+		CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
+		CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+		CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+	};
+
+	if (getenv("TEST_VENDOR"))
+		skip();
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+		int value = -1;
+
+		assert_success(cuDeviceGetAttribute(&value, none[i], fixture_device));
+		if (value)
+			fail_msg("attribute %d is %d", (int)none[i], value);
+	}
+}
+
+/* Where the host's and the device's atomic operations are atomic to each other, those are that kernels have. */
+static void atomic_operations_with_the_host_are_as_the_attribute_says(void **state)
+{
+	static const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_INTEGER_ADD,
+		CU_ATOMIC_OPERATION_CAS, CU_ATOMIC_OPERATION_FLOAT_MIN};
+	const CUatomicOperation none = CU_ATOMIC_OPERATION_MAX;
+	unsigned found[3] = {7, 7, 7};
+	int native;
+
+	assert_success(cuDeviceGetAttribute(
+		&native, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, fixture_device));
+	assert_success(cuDeviceGetHostAtomicCapabilities(found, operations, 3, fixture_device));
+	assert_int_equal(!!(found[0] & CU_ATOMIC_CAPABILITY_SCALAR_32), native);
+	assert_int_equal(!!(found[1] & CU_ATOMIC_CAPABILITY_SCALAR_64), native);
+	assert_int_equal(found[2] & CU_ATOMIC_CAPABILITY_SCALAR_128, 0);
+	assert_result(cuDeviceGetHostAtomicCapabilities(found, &none, 1, fixture_device),
+		CUDA_ERROR_INVALID_VALUE);
+}
+
 static void a_device_that_is_not_there_is_invalid(void **state)
 {
 	char name[64];
@@ -273,10 +322,12 @@ static void functions_are_found_by_name_and_version(void **state)
 	assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_says_what_it_is),
+		cmocka_unit_test(what_is_not_there_is_in_no_attribute),
+		cmocka_unit_test(atomic_operations_with_the_host_are_as_the_attribute_says),
 		cmocka_unit_test(a_device_that_is_not_there_is_invalid),
 		cmocka_unit_test(null_results_are_invalid_values),
 		cmocka_unit_test(contexts_stack),
@@ -291,5 +342,7 @@ int main(void)
 		cmocka_unit_test(functions_are_found_by_name_and_version),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, init, NULL);
 }

@@ -24,6 +24,24 @@ static void skip_unless_devices_reach(void)
 	}
 }
 
+/* What one device computes in memory of the other is atomic to that where both compute in memory of the host. */
+static void test_atomics_are_as_the_attribute_says(void **state)
+{
+	const CUatomicOperation add = CU_ATOMIC_OPERATION_INTEGER_ADD;
+	int native, hosts;
+	unsigned found;
+
+	skip_unless_devices_reach();
+	assert_success(cuDeviceGetP2PAttribute(
+		&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, 1, 0));
+	assert_success(
+		cuDeviceGetAttribute(&hosts, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, 0));
+	assert_success(cuDeviceGetP2PAtomicCapabilities(&found, &add, 1, 1, 0));
+	assert_int_equal(!!(found & CU_ATOMIC_CAPABILITY_SCALAR_32), native);
+	if (!getenv("TEST_VENDOR"))
+		assert_int_equal(native, hosts);
+}
+
 /* Memory that is there, memory that comes later, and a small part of either. */
 static void test_access(void **state)
 {
@@ -596,6 +614,7 @@ static void test_asynchronous_copies(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		test(test_atomics_are_as_the_attribute_says),
 		test(test_access),
 		test(test_access_is_asked_for_once),
 		test(test_access_to_a_green_context),
