@@ -82,8 +82,13 @@ json_t *daemon_query(const char *command, int *status);
 
 struct gdev_description;
 
-/* Whether this is a virtual machine whose GPU is meant: there is no gdevd to ask then. */
-bool guest_describe(struct gdev_description *description);
+#define GUEST_RIGHT "its group (ls -l /dev/gdev0) may"
+
+/* 1: this is a virtual machine, and its GPU, which is described, is what programs use: there is no gdevd to ask. -EACCES: so it
+ * is, but this user may not use it. 0: it is not. */
+int guest_describe(struct gdev_description *description);
+/* The same, and says what is not allowed. */
+int guest_find(struct gdev_description *description);
 /* `gdev status` there. */
 int guest_status(const struct gdev_description *description, bool json);
 

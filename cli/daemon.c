@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "gdev/session.h"
 #include "proto/check.h"
 #include "proto/control.h"
 
@@ -167,9 +168,13 @@ int daemon_find(void)
 {
 	char dir[PATHS_MAX], first[PATHS_MAX] = "", second[PATHS_MAX] = "";
 	int connection = daemon_connect(dir);
+	struct gdev_description guest;
 
 	if (connection == -EAGAIN) {
 		say("the gdevd in %s does not answer; see its log", dir);
+	} else if (connection < 0 && guest_describe(&guest)) {
+		say("this is a virtual machine, whose GPU the gdevd of its host shares out: ask there.\n"
+		    "'gdev status' and 'gdev doctor' say what is known here.");
 	} else if (connection < 0) {
 		bool two = !paths_client_dir(0, first) && !paths_client_dir(1, second);
 		say("no gdevd is running (looked in %s%s%s).\n"

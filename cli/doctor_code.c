@@ -127,7 +127,7 @@ void doctor_image(struct wanted *wanted, struct bytes image, const char *where)
 
 	doctor->cuda = true;
 	if (!doctor->ops)
-		return; /* the device is missing: that has been said */
+		return; /* the device is missing, or a host's: that has been said */
 	if (!doctor->ops->image_check) {
 		doctor_say(doctor, DOCTOR_NOTE, "image",
 			json_pack("{s:s,s:s}", "file", wanted->path, "section", where), NULL,

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "gdev/session.h"
 #include "proto/session.h"
 
 #define DESCRIPTORS_MIN 128
@@ -222,19 +223,39 @@ static void look_at_daemon(struct doctor *doctor, const char *dir, const json_t 
 			"gdevd does not serve the device %s, about which you ask", asked);
 }
 
+/* In a virtual machine. What its GPU is made of only the host knows. */
+static void look_at_guest(struct doctor *doctor, int found, const struct gdev_description *guest)
+{
+	if (found < 0)
+		doctor_say(doctor, DOCTOR_MISSING, "vgpu", NULL, GUEST_RIGHT,
+			"you may not use /dev/gdev0, the GPU of this virtual machine");
+	else
+		doctor_say(doctor, DOCTOR_OK, "vgpu", NULL, NULL,
+			"you may use the GPU of this virtual machine, /dev/gdev0: %.63s",
+			guest->device_name);
+	doctor_say(doctor, DOCTOR_NOTE, "device", NULL, "'gdev doctor PROGRAM' says so there",
+		"only the host knows what its device makes of a program's kernels");
+}
+
 void doctor_system(struct doctor *doctor, const char *device)
 {
 	static char served[64];
+	struct gdev_description guest;
 	char dir[PATHS_MAX];
 	json_t *answer;
+	int found;
 
 	log_init("gdev doctor", LOG_LEVEL_WARNING);
-	answer = check_daemon(doctor, dir);
+	found = guest_describe(&guest);
+	answer = found ? NULL : check_daemon(doctor, dir);
+	if (found)
+		look_at_guest(doctor, found, &guest);
 	if (answer)
 		look_at_daemon(doctor, dir, answer, device, served);
 	json_decref(answer);
 	check_library(doctor);
-	doctor->device = device ? device : *served ? served : "cpu";
-	check_device(doctor);
+	doctor->device = device ? device : found ? "gdev0" : *served ? served : "cpu";
+	if (device || !found)
+		check_device(doctor);
 	check_memory(doctor);
 }

@@ -221,9 +221,11 @@ int program_prepare(const char *vgpu, char *dir)
 {
 	const char *chosen = vgpu ? vgpu : getenv("GDEV_VGPU");
 	struct gdev_description guest;
-	int hold, error;
+	int hold, error, found = guest_find(&guest);
 
-	if (guest_describe(&guest)) {
+	if (found < 0)
+		return found; /* and not the software GPU of a gdevd that is started */
+	if (found) {
 		if (vgpu)
 			setenv("GDEV_VGPU", vgpu, 1);
 		prepend_libraries();

@@ -154,7 +154,7 @@ static void print_heading(const json_t *status)
 
 static int run(int argc, char **argv)
 {
-	int json, first = parse_json_option(&verb_status, argc, argv, &json), status;
+	int json, first = parse_json_option(&verb_status, argc, argv, &json), status, found;
 	struct gdev_description guest;
 	json_t *answer;
 
@@ -162,8 +162,9 @@ static int run(int argc, char **argv)
 		return -1 - first;
 	if (first < argc)
 		return usage(&verb_status, "what is \"%s\"?", argv[first]);
-	if (guest_describe(&guest))
-		return guest_status(&guest, json);
+	found = guest_find(&guest);
+	if (found)
+		return found < 0 ? EXIT_FAILED : guest_status(&guest, json);
 	answer = daemon_query("status", &status);
 	if (!answer)
 		return status;

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "gdev/session.h"
 #include "proto/check.h"
 
 #define READ_MS 20 /* a ring holds what a client can do meanwhile */
@@ -254,10 +255,15 @@ static int trace(struct tracing *tracing, const char *dir, char *const *command)
 static int run_with(const struct options *options, char *const *command)
 {
 	struct tracing tracing = {.connection = -1, .signals = -1, .end_ns = UINT64_MAX};
+	struct gdev_description guest;
 	autoclose int hold = -1;
 	char dir[PATHS_MAX];
 	int status;
 
+	if (guest_describe(&guest)) {
+		say("this is a virtual machine: 'gdev trace' of its host sees what its programs do on the GPU");
+		return EXIT_NO_DAEMON;
+	}
 	trace_set_init(&tracing.set);
 	hold = *command ? program_prepare(options->vgpu, dir) : daemon_connect(dir);
 	if (hold < 0) {

@@ -72,12 +72,24 @@ static int run(int argc, char **argv)
 
 /* ---- in the guest ---- */
 
-bool guest_describe(struct gdev_description *description)
+int guest_describe(struct gdev_description *description)
 {
 	int32_t properties[GDEV_PROPERTIES];
 
-	return !getenv("GDEV_RUNTIME_DIR") && !access("/dev/gdev0", F_OK) &&
-	       !gdev_vgpu_describe("gdev0", description, properties) && description->apart;
+	if (getenv("GDEV_RUNTIME_DIR"))
+		return 0;
+	if (access("/dev/gdev0", R_OK | W_OK))
+		return errno == EACCES ? -EACCES : 0;
+	return !gdev_vgpu_describe("gdev0", description, properties) && description->apart;
+}
+
+int guest_find(struct gdev_description *description)
+{
+	int found = guest_describe(description);
+
+	if (found < 0)
+		say("you may not use /dev/gdev0, the GPU of this virtual machine: " GUEST_RIGHT);
+	return found;
 }
 
 int guest_status(const struct gdev_description *description, bool json)

@@ -9,7 +9,7 @@
   demo     scripts/demo
   attacks  the attack programs by themselves; without a stage's name they run among the suites
   conformance  each instruction of PTX by itself; it is among the suites, too
-  vm       CUDA in a virtual machine, under QEMU; only when named (docs/vm.md says what it needs)
+  vm       CUDA in a virtual machine, under QEMU (docs/vm.md says what it needs)
   programs  all programs of tests/cuda/programs, some of which are among the suites; writes docs/results/programs.json
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
@@ -42,8 +42,8 @@ SANITIZER_OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
-STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo")
-ALONE = ("attacks", "conformance", "programs", "vm")  # run when named: parts of a stage, and what takes long
+STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo", "vm")
+ALONE = ("attacks", "conformance", "programs")  # run when named: parts of a stage, and what takes long
 
 
 class Results:

@@ -67,7 +67,8 @@ class Programs(Case):
     files = {**{f"test_{name}": f"tests/cuda/test_{name}" for name in CUDA},
              **{name: f"examples/{name}" for name in EXAMPLES}, "counted": "tests/vm/counted"}
     script = guest.RUN + "export CMOCKA_MESSAGE_OUTPUT=TAP\n" + "\n".join(
-        ["run status gdev status", "run counted /t/counted 2000 4", "run counted-again /t/counted 2000 4"]
+        ["run status gdev status", "run doctor gdev doctor /t/hello", "run top gdev top --once", "run vgpus gdev vgpu list",
+         "run trace gdev trace /t/hello", "run counted /t/counted 2000 4", "run counted-again /t/counted 2000 4"]
         + [f"run example-{name} gdev run /t/{name}" for name in EXAMPLES]
         + [f"run cuda-{name} timeout 200 /t/test_{name}" for name in CUDA]) + "\n"
 
@@ -76,6 +77,17 @@ class Programs(Case):
         code, text = self.said("status")
         self.assertEqual(code, 0, text)
         self.assertIn("/dev/gdev0: gdev software GPU", text)
+
+    def test_verbs(self):
+        """gdev doctor knows the device; what only the host can answer says so"""
+        code, text = self.said("doctor")
+        self.assertEqual(code, 0, text)
+        self.assertIn("you may use the GPU of this virtual machine, /dev/gdev0: gdev software GPU", text)
+        for name in "top", "vgpus", "trace":
+            with self.subTest(name):
+                code, text = self.said(name)
+                self.assertEqual(code, 3, text)
+                self.assertIn("this is a virtual machine", text)
 
     def test_examples(self):
         """Examples, unmodified, give right results"""
@@ -134,6 +146,8 @@ run suspended sh -c '/t/counted 400000 8 & p=$!; sleep 1
     echo +2 >/sys/class/rtc/rtc0/wakealarm; echo mem >/sys/power/state || exit 1; kill -0 $p || exit 2; wait $p'
 mkdir -p /etc; echo user:x:1000:1000::/:/bin/sh >>/etc/passwd
 run nobody su user -c /t/hello
+run nobody-runs su user -c 'gdev run /t/hello'
+run nobody-asks su user -c 'gdev status; gdev doctor'
 chmod 666 /dev/gdev0
 run everybody su user -c /t/hello
 run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinned"; true'
@@ -169,6 +183,12 @@ run no-complaints sh -c 'dmesg | grep -E "BUG|WARNING|Oops|Call Trace|stay pinne
         """The mode of the file says who may use the device"""
         code, text = self.said("nobody")
         self.assertNotEqual(code, 0, text)
+        code, text = self.said("nobody-runs")
+        self.assertEqual(code, 125, text)
+        self.assertIn("you may not use /dev/gdev0", text)
+        code, text = self.said("nobody-asks")
+        self.assertEqual(code, 1, text)
+        self.assertEqual(text.count("you may not use /dev/gdev0"), 2, text)
         code, text = self.said("everybody")
         self.assertEqual(code, 0, text)
 
