@@ -101,20 +101,55 @@ ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_co
 	return error ? error : received;
 }
 
-ssize_t fd_peek(int socket, void *bytes, size_t size, bool *descriptors)
+/* What is in the control messages, as far as there is room. */
+static size_t copies_of(struct msghdr *message, int *fds, size_t room)
 {
+	size_t kept = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h; h = CMSG_NXTHDR(message, h)) {
+		size_t bytes = h->cmsg_len - CMSG_LEN(0);
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS ||
+			bytes > (room - kept) * sizeof(int))
+			continue;
+		memcpy(fds + kept, CMSG_DATA(h), bytes);
+		kept += bytes / sizeof(int);
+	}
+	return kept;
+}
+
+ssize_t fd_peek_copies(int socket, void *bytes, size_t size, int *fds, size_t *fd_count, bool *more)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
+	} control;
 	struct iovec iov = {bytes, size};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	size_t room = fd_count ? *fd_count : 0;
 	ssize_t received;
 
+	if (room) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_LEN(room * sizeof(int));
+	}
+	if (fd_count)
+		*fd_count = 0;
 	do
-		received = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+		received = recvmsg(
+			socket, &message, MSG_PEEK | MSG_DONTWAIT | (room ? MSG_CMSG_CLOEXEC : 0));
 	while (received < 0 && errno == EINTR);
 	if (received < 0)
 		return -errno;
-	/* There was no room for control messages, and the sockets of gdev get no others. */
-	*descriptors = message.msg_flags & MSG_CTRUNC;
+	if (room)
+		*fd_count = copies_of(&message, fds, room);
+	/* The sockets of gdev get no other control messages. */
+	*more = message.msg_flags & MSG_CTRUNC;
 	return received;
+}
+
+ssize_t fd_peek(int socket, void *bytes, size_t size, bool *descriptors)
+{
+	return fd_peek_copies(socket, bytes, size, NULL, NULL, descriptors);
 }
 
 int fd_holds_descriptors(int socket)

@@ -25,6 +25,10 @@ ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_co
  * carries any; none is installed here. Returns how many bytes are in `bytes`; 0 is an end of file, or an empty message.
  * Never blocks: -EAGAIN. */
 ssize_t fd_peek(int socket, void *bytes, size_t size, bool *descriptors);
+/* The same, with copies of the descriptors that the message carries, up to *fd_count, which is how many there are then: they are
+ * close-on-exec and the caller's. *more: it carries others. */
+ssize_t fd_peek_copies(
+	int socket, void *bytes, size_t size, int *fds, size_t *fd_count, bool *more);
 
 /* Whether descriptors lie unread in a socket, or in a connection that waits in its backlog: 1, 0, or -errno. When it is
  * closed they are released in the context of who closes it, which may take as long as whoever sent them likes. From

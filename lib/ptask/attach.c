@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -109,6 +110,21 @@ static bool is_whole(const struct graph_message *answer, size_t length, bool tex
 	       length == offsetof(struct graph_built, text) + answer->build.text_bytes;
 }
 
+/* An answer; what has more descriptors than there is room for stays in the socket. Those that came are the caller's, and the
+ * message, which goes, had others of the same files: that it goes is waited for by nobody. */
+static ssize_t receive(struct remote *remote, struct graph_built *answer, int *fds, size_t *count)
+{
+	bool more = false;
+	ssize_t length = fd_peek_copies(remote->socket, answer, sizeof *answer, fds, count, &more);
+
+	if (more)
+		return -GDEV_E_PROTOCOL;
+	if (length <= 0)
+		return -GDEV_E_SESSION_LOST;
+	recv(remote->socket, answer, sizeof *answer, MSG_DONTWAIT);
+	return length < (ssize_t)sizeof answer->message ? -GDEV_E_PROTOCOL : length;
+}
+
 int remote_talk(
 	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count)
 {
@@ -122,18 +138,16 @@ int remote_talk(
 		return -ENOMEM;
 	if (fd_send(remote->socket, message, sizeof *message, NULL, 0))
 		return -GDEV_E_SESSION_LOST;
-	do { /* one that came too late for the last request may lie there */
+	do { /* one that came too late for the last request may lie there, once */
 		if (wait_for_answer(remote, message))
 			return -ETIMEDOUT;
-		fd_close_all(fds, *count);
 		*count = room;
-		length = fd_receive(remote->socket, answer, sizeof *answer, fds, count);
+		length = receive(remote, answer, fds, count);
 		if (length < 0)
-			*count = 0;
-		if (length <= 0)
-			return -GDEV_E_SESSION_LOST;
-		if (length < (ssize_t)sizeof answer->message)
+			return (int)length;
+		if (answer->message.serial <= remote->answered)
 			return -GDEV_E_PROTOCOL;
+		remote->answered = answer->message.serial;
 	} while (answer->message.serial < serial);
 	if (answer->message.serial != serial || answer->message.type != message->type ||
 		answer->message.status > 0 ||
@@ -148,14 +162,14 @@ int remote_talk(
 
 /* ---- joining ---- */
 
-static int map_region(const struct graph_region *region, const int *fds, int protection,
-	uint64_t least, void *memory)
+static int map_region(
+	const struct graph_region *region, const int *fds, int protection, void *memory)
 {
 	uint64_t size;
 	void *got;
 
 	if (region->descriptor >= GRAPH_REGIONS ||
-		fd_shared_memory_size(fds[region->descriptor], &size) || region->bytes < least ||
+		fd_shared_memory_size(fds[region->descriptor], &size) || !region->bytes ||
 		region->bytes > size || region->offset > size - region->bytes ||
 		region->offset % (uint64_t)getpagesize())
 		return -GDEV_E_PROTOCOL;
@@ -168,18 +182,21 @@ static int map_region(const struct graph_region *region, const int *fds, int pro
 	return 0;
 }
 
-static int map_regions(struct remote *remote, const struct graph_region *regions, const int *fds)
+static int map_regions(struct remote *remote, struct graph_region *regions, const int *fds)
 {
 	const int both = PROT_READ | PROT_WRITE;
-	int error = map_region(&regions[GRAPH_REGION_SEGMENT], fds, both, sizeof *remote->segment,
-		&remote->segment);
+	int error = regions[GRAPH_REGION_SEGMENT].bytes < sizeof *remote->segment ? -GDEV_E_PROTOCOL
+										  : 0;
 
+	regions[GRAPH_REGION_SEGMENT].bytes = sizeof *remote->segment;
 	if (!error)
-		error = map_region(&regions[GRAPH_REGION_MEMBER], fds, both, 1, &remote->ours);
+		error = map_region(&regions[GRAPH_REGION_SEGMENT], fds, both, &remote->segment);
+	if (!error)
+		error = map_region(&regions[GRAPH_REGION_MEMBER], fds, both, &remote->ours);
 	if (error)
 		return error;
 	remote->ours_bytes = regions[GRAPH_REGION_MEMBER].bytes;
-	error = map_region(&regions[GRAPH_REGION_OWNER], fds, PROT_READ, 1, &remote->theirs);
+	error = map_region(&regions[GRAPH_REGION_OWNER], fds, PROT_READ, &remote->theirs);
 	if (error)
 		return error;
 	remote->theirs_bytes = regions[GRAPH_REGION_OWNER].bytes;
@@ -202,6 +219,23 @@ static int watch(struct remote *remote, int descriptor)
 	return 0;
 }
 
+static bool is_local_socket(int fd)
+{
+	int domain = AF_UNSPEC;
+	socklen_t size = sizeof domain;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX;
+}
+
+/* What an owner sends that is neither memory nor a socket stays open: who closes it may wait for as long as the owner likes. */
+static void close_received(int fd)
+{
+	if (fd >= 0 && is_local_socket(fd))
+		remote_close_socket(fd);
+	else if (fd >= 0 && fcntl(fd, F_GET_SEALS) >= 0)
+		close(fd);
+}
+
 static int join(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
@@ -210,7 +244,7 @@ static int join(struct gdev_graph *graph)
 	size_t count = JOIN_FDS;
 	int error = remote_talk(remote, &message, NULL, fds, &count);
 
-	if (!error && count != JOIN_FDS)
+	if (!error && (count != JOIN_FDS || !is_local_socket(fds[JOIN_BELL])))
 		error = -GDEV_E_PROTOCOL;
 	if (!error)
 		error = map_regions(remote, message.regions, fds);
@@ -219,8 +253,7 @@ static int join(struct gdev_graph *graph)
 		error = watch(remote, graph->descriptor);
 	}
 	for (size_t i = 0; i < count; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+		close_received(fds[i]);
 	return error;
 }
 
@@ -233,7 +266,7 @@ static struct gdev_graph *create(const char *name, int socket)
 		free(remote);
 		if (graph)
 			graph_free(graph);
-		close(socket);
+		remote_close_socket(socket);
 		return NULL;
 	}
 	pthread_mutex_init(&remote->asking, NULL);

@@ -107,6 +107,15 @@ static void set_name(struct graph_build *build, const char *name)
 	snprintf(build->name, NAME_MAX_BYTES, "%s", name ? name : "");
 }
 
+/* The owner has said what it may not. */
+static int lose(struct gdev_graph *graph)
+{
+	pthread_mutex_lock(&graph->lock);
+	remote_lose(graph, -GDEV_E_PROTOCOL);
+	pthread_mutex_unlock(&graph->lock);
+	return -GDEV_E_PROTOCOL;
+}
+
 /* ---- modules and templates ---- */
 
 int remote_load(struct gdev_graph *graph, const void *image, size_t bytes, char *log,
@@ -272,6 +281,8 @@ int remote_ptask_query(struct gdev_ptask *ptask, struct gdev_ptask_info *info)
 	struct graph_build build = {.what = GRAPH_BUILD_QUERY, .ptask = ptask->id};
 	int error = ask_plain(ptask->graph, &build);
 
+	if (!error && build.state > GDEV_PTASK_COMPLETED)
+		error = lose(ptask->graph);
 	if (!error)
 		*info = (struct gdev_ptask_info){.state = build.state,
 			.ended = build.ended,

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "lib/ptask/bridge.h"
 #include "lib/ptask/forks.h"
 #include "lib/ptask/remote.h"
@@ -398,6 +399,12 @@ int remote_descriptor(const struct gdev_graph *graph)
 
 /* ---- the end ---- */
 
+void remote_close_socket(int socket)
+{
+	if (socket >= 0 && fd_holds_descriptors(socket) <= 0)
+		close(socket);
+}
+
 void remote_close(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
@@ -411,7 +418,7 @@ void remote_close(struct gdev_graph *graph)
 	 * others may have the socket, too: gdevd does until a process of its own has closed it. */
 	shutdown(remote->socket, SHUT_RDWR);
 	forks_forget(remote->socket);
-	close(steal_fd(&remote->socket));
+	remote_close_socket(steal_fd(&remote->socket));
 	list_for_each (channel, &graph->channels, link)
 		channel_drop_all(channel);
 	for (unsigned i = 0; i < GRAPH_IDS; i++)
@@ -425,7 +432,6 @@ void remote_free(struct gdev_graph *graph)
 {
 	struct remote *remote = graph->remote;
 	struct gdev_channel *channel, *next;
-	int fds[3];
 
 	if (!remote)
 		return;
@@ -436,12 +442,10 @@ void remote_free(struct gdev_graph *graph)
 	remote_forget_parts(graph);
 	bridge_free(remote->bridge);
 	forks_forget(remote->socket);
-	fds[0] = remote->socket;
-	fds[1] = remote->bell;
-	fds[2] = remote->poll;
-	for (unsigned i = 0; i < array_length(fds); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	remote_close_socket(remote->socket);
+	remote_close_socket(remote->bell);
+	if (remote->poll >= 0)
+		close(remote->poll);
 	if (remote->segment)
 		munmap(remote->segment, sizeof *remote->segment);
 	if (remote->ours)

@@ -22,8 +22,8 @@ struct remote {
 	uint64_t ours_bytes, theirs_bytes;
 	struct pool pool; /* of `ours` */
 	uint32_t requests_tail, answers_head, waiting, changes, woken_for;
-	uint32_t serial;
-	bool polling; /* a thread waits for the owner, and others for it */
+	uint32_t serial, answered; /* of the last request, and of the last answer */
+	bool polling;              /* a thread waits for the owner, and others for it */
 	struct gdev_datablock *known[2 * GRAPH_IDS];
 	/* Ids to be dropped, when there is room for requests. */
 	uint16_t due[2 * GRAPH_IDS];
@@ -53,7 +53,7 @@ struct remote_end {
 
 /* attach.c. With remote->asking. */
 /* One request, and its answer in its place: the answer's status. `text` (NULL: none comes) has GRAPH_BUILD_TEXT_MAX bytes.
- * *count: room for descriptors, and what came, also with an error. */
+ * *count: room for descriptors, and what came, also with an error. An answer with more of them stays where it is. */
 int remote_talk(
 	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count);
 /* Of a graph that another process owns, without an end. With the graph's lock. */
@@ -73,6 +73,9 @@ int remote_wait(struct gdev_graph *graph, uint64_t deadline_ns);
 int remote_listen(struct gdev_graph *graph);
 /* Waits for room, and asks. */
 int remote_ask(struct gdev_graph *graph, struct graph_request request, uint64_t deadline_ns);
+/* One that the owner has, too; without waiting for anybody: one in which descriptors lie stays open, as who closes them waits for
+ * their files. -1 is fine. */
+void remote_close_socket(int socket);
 /* 0, or why no call works. */
 int remote_error(struct gdev_graph *graph);
 /* The owner is gone, or breaks a rule. */

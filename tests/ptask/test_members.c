@@ -603,80 +603,6 @@ static void test_room_for_one(void **state)
 	assert_int_not_equal(world.segment->changes, changes);
 }
 
-/* A member, whose owner is at the other end of the socket and writes the segment. */
-static struct gdev_graph *open_remote(int *owner, int *bell)
-{
-	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "member"});
-	struct remote *remote = calloc(1, sizeof *remote);
-	int pair[2];
-
-	assert_non_null(graph);
-	assert_non_null(remote);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	list_init(&remote->pool.free);
-	pthread_mutex_init(&remote->asking, NULL);
-	remote->socket = pair[0];
-	*bell = bell_create(&remote->bell);
-	assert_true(*bell >= 0);
-	bell_ring(*bell);
-	remote->poll = -1;
-	remote->segment = mmap(NULL, sizeof *remote->segment, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(remote->segment, MAP_FAILED);
-	graph->remote = remote;
-	*owner = pair[1];
-	return graph;
-}
-
-/* A call with deadline 0 does not take the bell from a thread that waits. */
-static void test_bell_of_another(void **state)
-{
-	int owner, bell;
-	struct gdev_graph *graph = open_remote(&owner, &bell);
-	struct remote *remote = graph->remote;
-
-	for (int polling = 0; polling < 2; polling++) {
-		pthread_mutex_lock(&graph->lock);
-		bell_ring(bell);
-		remote->polling = polling;
-		assert_int_equal(remote_wait(graph, 0), -EAGAIN);
-		assert_int_equal(bell_heard(remote->bell), polling);
-		pthread_mutex_unlock(&graph->lock);
-	}
-	close(bell);
-	close(owner);
-	graph_free(graph);
-}
-
-/* The owner answers with no bytes, behind its memory, where each datablock has many: this process would read what is there. */
-static void test_owner_gives_nothing(void **state)
-{
-	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
-	int owner, bell;
-	struct gdev_graph *graph = open_remote(&owner, &bell);
-	struct remote *remote = graph->remote;
-	struct gdev_channel *channel;
-
-	pthread_mutex_lock(&graph->lock);
-	assert_int_equal(remote_make_channel(graph, "out", &channel), 0);
-	assert_int_equal(template_create(graph, NULL, &shape, &channel->tmpl), 0);
-	channel->remote = calloc(1, sizeof *channel->remote);
-	assert_non_null(channel->remote);
-	channel->remote->wanted = remote->wanted = 1;
-	remote->ends[remote->end_count++] = channel;
-	remote->theirs_bytes = MEMORY;
-	remote->segment->answers[0] =
-		(struct graph_answer){.type = GRAPH_PULLED, .id = GRAPH_IDS, .offset = MEMORY};
-	remote->segment->answers_tail = 1;
-	remote_drain(graph);
-	assert_int_equal(graph->error, -GDEV_E_PROTOCOL);
-	assert_int_equal(channel->count, 0);
-	pthread_mutex_unlock(&graph->lock);
-	close(bell);
-	close(owner);
-	graph_free(graph);
-}
-
 static atomic_bool enough;
 
 /* As fast as it can, and it reads the answers. */
@@ -771,8 +697,6 @@ int main(void)
 		cmocka_unit_test_teardown(test_strangers_build_too_much, teardown),
 		cmocka_unit_test_teardown(test_passes_on_what_it_gave, teardown),
 		cmocka_unit_test_teardown(test_room_for_one, teardown),
-		cmocka_unit_test(test_bell_of_another),
-		cmocka_unit_test(test_owner_gives_nothing),
 		cmocka_unit_test_teardown(test_asks_without_end, teardown),
 		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
 	};

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A process that has opened a graph of another, whose owner means ill: what that says on its socket and in the memory that both
+ * share is written by hand here. No device, and no gdevd.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "lib/ptask/control.h"
+#include "lib/ptask/remote.h"
+
+#define MEMORY (64u << 10)
+
+int __wrap_control_request(
+	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got);
+
+/* A member, whose owner is at the other end of the socket and writes the segment. */
+static struct gdev_graph *open_remote(int *owner, int *bell)
+{
+	struct gdev_graph *graph = graph_create(&(struct gdev_graph_options){.name = "member"});
+	struct remote *remote = calloc(1, sizeof *remote);
+	int pair[2];
+
+	assert_non_null(graph);
+	assert_non_null(remote);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	list_init(&remote->pool.free);
+	pthread_mutex_init(&remote->asking, NULL);
+	remote->socket = pair[0];
+	*bell = bell_create(&remote->bell);
+	assert_true(*bell >= 0);
+	bell_ring(*bell);
+	remote->poll = -1;
+	remote->segment = mmap(NULL, sizeof *remote->segment, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(remote->segment, MAP_FAILED);
+	graph->remote = remote;
+	*owner = pair[1];
+	return graph;
+}
+
+/* A call with deadline 0 does not take the bell from a thread that waits. */
+static void test_bell_of_another(void **state)
+{
+	int owner, bell;
+	struct gdev_graph *graph = open_remote(&owner, &bell);
+	struct remote *remote = graph->remote;
+
+	for (int polling = 0; polling < 2; polling++) {
+		pthread_mutex_lock(&graph->lock);
+		bell_ring(bell);
+		remote->polling = polling;
+		assert_int_equal(remote_wait(graph, 0), -EAGAIN);
+		assert_int_equal(bell_heard(remote->bell), polling);
+		pthread_mutex_unlock(&graph->lock);
+	}
+	close(bell);
+	close(owner);
+	graph_free(graph);
+}
+
+/* The owner answers with no bytes, behind its memory, where each datablock has many: this process would read what is there. */
+static void test_owner_gives_nothing(void **state)
+{
+	struct gdev_shape shape = {.stride = 4, .count = {MEMORY / 4}};
+	int owner, bell;
+	struct gdev_graph *graph = open_remote(&owner, &bell);
+	struct remote *remote = graph->remote;
+	struct gdev_channel *channel;
+
+	pthread_mutex_lock(&graph->lock);
+	assert_int_equal(remote_make_channel(graph, "out", &channel), 0);
+	assert_int_equal(template_create(graph, NULL, &shape, &channel->tmpl), 0);
+	channel->remote = calloc(1, sizeof *channel->remote);
+	assert_non_null(channel->remote);
+	channel->remote->wanted = remote->wanted = 1;
+	remote->ends[remote->end_count++] = channel;
+	remote->theirs_bytes = MEMORY;
+	remote->segment->answers[0] =
+		(struct graph_answer){.type = GRAPH_PULLED, .id = GRAPH_IDS, .offset = MEMORY};
+	remote->segment->answers_tail = 1;
+	remote_drain(graph);
+	assert_int_equal(graph->error, -GDEV_E_PROTOCOL);
+	assert_int_equal(channel->count, 0);
+	pthread_mutex_unlock(&graph->lock);
+	close(bell);
+	close(owner);
+	graph_free(graph);
+}
+
+/* ---- descriptors: who closes one may wait for as long as who sent it likes ---- */
+
+#define FDS (GRAPH_REGIONS + 1)
+
+static struct owner {
+	int socket, bell;
+	int given, read; /* the ends of a pipe; the first is sent */
+	unsigned
+		place; /* of it among the descriptors with which the process joins; FDS: behind them; more: it is not there */
+} owner;
+
+/* Instead of gdevd: the owner has answered already. */
+int __wrap_control_request(
+	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got)
+{
+	struct graph_message message = {.type = GRAPH_JOIN, .serial = 1};
+	int pair[2], fds[FDS + 1];
+	size_t count = owner.place == FDS ? FDS + 1 : FDS;
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	owner.socket = pair[0];
+	*got = pair[1];
+	for (unsigned i = 0; i < GRAPH_REGIONS; i++) {
+		message.regions[i] = (struct graph_region){
+			i, 0, 0, i == GRAPH_REGION_SEGMENT ? sizeof(struct graph_segment) : MEMORY};
+		fds[i] = fd_shared_memory("test", message.regions[i].bytes);
+		assert_true(fds[i] >= 0);
+	}
+	owner.bell = bell_create(&fds[GRAPH_REGIONS]);
+	assert_true(owner.bell >= 0);
+	fds[FDS] = -1;
+	if (owner.place <= FDS) {
+		fd_close_all(&fds[owner.place], 1);
+		fds[owner.place] = dup(owner.given);
+	}
+	assert_int_equal(fd_send(owner.socket, &message, sizeof message, fds, count), 0);
+	fd_close_all(fds, FDS + 1);
+	return dup(pair[1]); /* the connection to gdevd */
+}
+
+static int attach(unsigned place, struct gdev_graph **graph)
+{
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+	owner = (struct owner){.given = ends[1], .read = ends[0], .place = place};
+	return gdev_graph_attach("ill", 0, graph);
+}
+
+static void let_go(void)
+{
+	close(owner.socket);
+	close(owner.bell);
+}
+
+/* The process has closed what was sent, or not. */
+static void require_open(bool open)
+{
+	char byte;
+
+	close(owner.given);
+	assert_int_equal(read(owner.read, &byte, 1), open ? -1 : 0);
+	close(owner.read);
+}
+
+static void test_joins_with_files(void **state)
+{
+	struct gdev_graph *graph;
+
+	for (unsigned place = 0; place <= FDS; place++) {
+		assert_int_equal(attach(place, &graph), -GDEV_E_PROTOCOL);
+		let_go();
+		require_open(true);
+	}
+}
+
+static void say(struct graph_message message, bool descriptor)
+{
+	assert_int_equal(
+		fd_send(owner.socket, &message, sizeof message, &owner.given, descriptor), 0);
+}
+
+static void test_answers_with_descriptors(void **state)
+{
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	say((struct graph_message){.type = GRAPH_FIND, .serial = 2, .status = -ENOENT}, true);
+	assert_int_equal(gdev_channel_find(graph, "in", 0, &channel), -GDEV_E_PROTOCOL);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(true);
+}
+
+/* Descriptors that nobody has asked for. */
+static void test_rings_with_descriptors(void **state)
+{
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	assert_int_equal(fd_send(owner.bell, "", 1, &owner.given, 1), 0);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(true);
+}
+
+/* ---- answers ---- */
+
+/* An answer that came before does not come again: the process would read such without end. */
+static void test_answers_again(void **state)
+{
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	say((struct graph_message){.type = GRAPH_FIND, .serial = 1}, false);
+	say((struct graph_message){.type = GRAPH_FIND, .serial = 2, .status = -ENOENT}, false);
+	assert_int_equal(gdev_channel_find(graph, "in", 0, &channel), -GDEV_E_PROTOCOL);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bell_of_another),
+		cmocka_unit_test(test_owner_gives_nothing),
+		cmocka_unit_test(test_joins_with_files),
+		cmocka_unit_test(test_answers_with_descriptors),
+		cmocka_unit_test(test_rings_with_descriptors),
+		cmocka_unit_test(test_answers_again),
+	};
+
+	alarm(30); /* what goes wrong may do so without end */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
