@@ -86,7 +86,8 @@ static int make_green(struct device *device, struct part *part)
 	last = part->first + part->count == split.all; /* with what makes no group */
 	if (last)
 		end = split.count + (split.groups[split.count].type == CU_DEV_RESOURCE_TYPE_SM);
-	if (part->first % split.step || (part->count % split.step && !last) || first >= end)
+	if (part->first % split.step || (part->count % split.step && !last) ||
+		part->count < split.step)
 		error = -EINVAL;
 	else {
 		result = driver->cuDevResourceGenerateDesc(

@@ -153,8 +153,8 @@ class Small(integ.Case):
         idle = self.idle()
         self.finish(self.start(3, 48, 2))
         filed = self.gdevd.status()["devices"][0]["file_swap_used_bytes"]
-        # On hardware there is room again when contexts that idle have been given back before.
-        (self.assertGreater if SOFTWARE else self.assertGreaterEqual)(filed, (3 * 64 - 128) << 20)
+        # On hardware there is room again for some of it, when contexts that idle have been given back before.
+        self.assertGreater(filed, (3 * 64 - 128) << 20 if SOFTWARE else 0)
         for process in idle:
             self.go(process)
         self.finish(*idle)
