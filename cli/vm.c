@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,20 @@ static int become_server(char **argv)
 
 static int print_arguments(int argc, char **argv)
 {
+	static const struct option options[] = {{"socket", required_argument, NULL, 's'}, {NULL}};
 	char path[PATHS_MAX], line[1024];
+	const char *socket = NULL;
+	int option;
 	FILE *file;
 
-	if (argc != 3 || strcmp(argv[1], "--socket") != 0)
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option != 's')
+			return usage(&verb_vm, NULL);
+		socket = optarg;
+	}
+	if (!socket || optind < argc)
 		return usage(&verb_vm, "args needs --socket PATH, as serve has it");
-	snprintf(path, sizeof path, "%s.args", argv[2]);
+	snprintf(path, sizeof path, "%s.args", socket);
 	file = fopen(path, "re");
 	if (!file) {
 		say("%s: %s; does 'gdev vm serve' run?", path, strerror(errno));
@@ -58,10 +67,11 @@ static int run(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(command, "--help") || !strcmp(command, "-h")) {
-		fputs(verb_vm.help, stdout);
-		return EXIT_OK;
-	}
+	for (int i = 1; i < argc && i < 3; i++) /* of vm, and of what is behind it */
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			fputs(verb_vm.help, stdout);
+			return EXIT_OK;
+		}
 	if (!strcmp(command, "serve"))
 		return become_server(argv + 1);
 	if (!strcmp(command, "args"))

@@ -92,6 +92,19 @@ static int describe(struct guest *guest, const char *vgpu)
 	return 0;
 }
 
+/* QEMU may be started in another folder. */
+static int make_absolute(const char *path, char absolute[PATHS_MAX])
+{
+	char folder[PATHS_MAX] = "";
+
+	if (*path != '/' && !getcwd(folder, sizeof folder))
+		return -errno;
+	return snprintf(absolute, PATHS_MAX, "%s%s%s", folder, *path == '/' ? "" : "/", path) <
+			       PATHS_MAX
+		       ? 0
+		       : -ENAMETOOLONG;
+}
+
 /* The RAM that QEMU is to use is our memfd, by a link beside the socket. */
 static int write_arguments(const struct guest *guest, const char *socket)
 {
@@ -131,7 +144,7 @@ static int write_arguments(const struct guest *guest, const char *socket)
 
 static void remove_arguments(const char *socket)
 {
-	char path[PATHS_MAX];
+	char path[PATHS_MAX + sizeof ".args"];
 
 	snprintf(path, sizeof path, "%s.args", socket);
 	unlink(path);
@@ -144,7 +157,7 @@ int main(int argc, char **argv)
 	struct arguments arguments = {
 		.sizes = {.ram_bytes = 1024 * MIB, .store_bytes = 1024 * MIB, .slots = 16}};
 	static struct guest guest;
-	char first[GDEV_NAME_MAX];
+	char first[GDEV_NAME_MAX], socket[PATHS_MAX];
 	int error, status;
 
 	log_init("gdev-vm", LOG_LEVEL_INFO);
@@ -170,12 +183,14 @@ int main(int argc, char **argv)
 		log_error("the guest's memory: %s", strerror(-error));
 	if (error || describe(&guest, arguments.vgpu))
 		return 1;
-	error = write_arguments(&guest, arguments.socket);
+	error = make_absolute(arguments.socket, socket);
+	if (!error)
+		error = write_arguments(&guest, socket);
 	if (error) {
 		log_error("%s: %s", arguments.socket, strerror(-error));
 		return 1;
 	}
 	status = serve(&guest, arguments.socket, arguments.vgpu);
-	remove_arguments(arguments.socket);
+	remove_arguments(socket);
 	return status;
 }

@@ -4,10 +4,12 @@
 import ctypes
 import os
 import random
+import re
 import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -433,6 +435,23 @@ class Ends(Case):
         self.assertIn("gdev vm serve", err)
         self.assertEqual(self.server.arguments(), arguments)
         self.assertTrue(self.server.socket.with_suffix(".ram").exists())
+
+    def test_arguments_are_for_any_folder(self):
+        """What serve was given as a path from its folder, QEMU gets as one from any"""
+        given = Path("..") / self.gdevd.directory.name / "near"
+        server = subprocess.Popen([self.gdevd.gdev, "vm", "serve", f"--socket={given}", "--memory", "64M"], cwd=self.gdevd.directory,
+                                  env=self.gdevd.environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            near = self.gdevd.directory / "near"
+            self.wait_until(near.exists, "the server listens")
+            code, out, err = self.gdevd.run([self.gdevd.gdev, "vm", "args", f"--socket={near}"])
+            self.assertEqual(code, 0, err)
+            for path in re.search(r"mem-path=(.*?),share", out)[1], re.search(r"socket,id=gdev,path=(.*)", out)[1]:
+                self.assertTrue(Path(path).is_absolute() and Path(path).exists(), out)
+        finally:
+            server.terminate()
+            server.wait(10)
+        self.assertFalse(Path(f"{near}.args").exists())
 
     def test_freed_before_the_answer(self):
         """Memory that is freed before its allocation is answered cannot be copied to"""
