@@ -291,7 +291,8 @@ struct device_ops {
 	int (*function_clusters)(struct device_function *function,
 		const struct device_launch *launch, uint32_t *count);
 	/* Optional. The device's form of what the record says. Nothing in it is checked: what a kernel does
-	 * with it is as what it does with a pointer. */
+	 * with it is as what it does with a pointer. With TENSOR_MAP_MOVED `map` has the program's bytes, which may be anything,
+	 * and is changed; -EINVAL: it is no map, or can be at no such address. */
 	int (*tensor_map)(struct device *device, const struct record_tensor_map *wanted,
 		uint8_t map[TENSOR_MAP_BYTES]);
 	int (*global_get)(

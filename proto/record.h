@@ -227,11 +227,12 @@ struct record_launch {
 enum tensor_map_mode {
 	TENSOR_MAP_TILED,
 	TENSOR_MAP_IM2COL,
+	TENSOR_MAP_MOVED, /* what a map says, at another address */
 };
 
 /* How a tensor lies in memory, for the device's bulk copies: the device's own form of it is the reply,
  * TENSOR_MAP_BYTES. The words are as in cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col; what a mode does not
- * have is 0. */
+ * have is 0. TENSOR_MAP_MOVED has an address alone, and behind the record the map. */
 struct record_tensor_map {
 	struct record_header header;
 	uint32_t mode, data_type, rank, interleave, swizzle, l2_promotion, fill, reserved;

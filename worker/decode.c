@@ -194,11 +194,14 @@ static int decode_launch(struct request *request, size_t length)
 static int decode_tensor_map(struct request *request, size_t length)
 {
 	const struct record_tensor_map *map = request->tensor_map;
+	bool moved = map->mode == TENSOR_MAP_MOVED;
 
-	return map->mode <= TENSOR_MAP_IM2COL && !map->reserved && map->rank &&
-			       map->rank <= RECORD_TENSOR_RANK
-		       ? 0
-		       : -EINVAL;
+	if (map->mode > TENSOR_MAP_MOVED || map->reserved || !map->rank != moved ||
+		map->rank > RECORD_TENSOR_RANK ||
+		length != sizeof *map + (moved ? TENSOR_MAP_BYTES : 0))
+		return -EINVAL;
+	request->tail = map + 1;
+	return 0;
 }
 
 static int decode_load(struct request *request, size_t length)
@@ -246,7 +249,7 @@ static const struct {
 	[RECORD_LAUNCH] = {decode_launch, true},
 	[RECORD_CLUSTERS] = {decode_launch, true},
 	[RECORD_CHECK] = {decode_check, false},
-	[RECORD_TENSOR_MAP] = {decode_tensor_map, false},
+	[RECORD_TENSOR_MAP] = {decode_tensor_map, true},
 };
 
 static uint8_t known_flags(const struct request *request)

@@ -535,6 +535,8 @@ void module_tensor_map(struct command *command)
 	uint8_t map[TENSOR_MAP_BYTES];
 	int error = -ENOTSUP;
 
+	if (command->request.tensor_map->mode == TENSOR_MAP_MOVED)
+		memcpy(map, command->request.tail, sizeof map);
 	if (core->ops->tensor_map) {
 		core_unlock(core);
 		error = core->ops->tensor_map(core->device, command->request.tensor_map, map);

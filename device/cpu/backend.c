@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -199,7 +200,16 @@ static void cpu_unmap(struct device_space *space, uint64_t address, struct devic
 static int cpu_tensor_map(struct device *device, const struct record_tensor_map *wanted,
 	uint8_t map[TENSOR_MAP_BYTES])
 {
-	return tensor_encode(wanted, map);
+	struct tensor tensor;
+
+	if (wanted->mode != TENSOR_MAP_MOVED)
+		return tensor_encode(wanted, map);
+	memcpy(&tensor, map, sizeof tensor);
+	if (tensor.magic != TENSOR_MAGIC || wanted->address % 16)
+		return -EINVAL;
+	tensor.address = wanted->address;
+	memcpy(map, &tensor, sizeof tensor);
+	return 0;
 }
 
 __attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {

@@ -75,6 +75,7 @@
 	X(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize)                  \
 	X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled)                                          \
 	X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col)                                        \
+	X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress)                                    \
 	X(cuLaunchKernelEx, cuLaunchKernelEx)                                                      \
 	X(cuLaunchKernel, cuLaunchKernel)                                                          \
 	X(cuGraphCreate, cuGraphCreate)                                                            \

@@ -685,7 +685,10 @@ int cuda_tensor_map(
 	CUtensorMap made;
 	CUresult result;
 
-	if (t->mode == TENSOR_MAP_TILED)
+	if (t->mode == TENSOR_MAP_MOVED) {
+		memcpy(&made, map, sizeof made); /* aligned as the driver wants it */
+		result = driver->cuTensorMapReplaceAddress(&made, address);
+	} else if (t->mode == TENSOR_MAP_TILED)
 		result = driver->cuTensorMapEncodeTiled(&made, t->data_type, t->rank, address,
 			t->dimensions, t->strides, t->box, t->element_strides, t->interleave,
 			t->swizzle, t->l2_promotion, t->fill);

@@ -62,5 +62,6 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapData
 	const uint32_t *elementStrides, CUtensorMapInterleave interleave,
 	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
 	CUtensorMapFloatOOBfill oobFill);
+CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
 
 #endif

@@ -411,6 +411,9 @@ struct gdev_tensor {
 /* The device's own form of it, for a kernel's bulk copies. -ENOTSUP: the device has none. */
 int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tensor,
 	uint8_t map[GDEV_TENSOR_MAP_BYTES]);
+/* The same tensor at another address. -EINVAL: those bytes are no map, or it can be at no such address. */
+int gdev_tensor_map_move(
+	struct gdev_session *session, uint64_t address, uint8_t map[GDEV_TENSOR_MAP_BYTES]);
 
 /* Arrays, textures and surfaces of a device that makes them (PROPERTY_DRIVER_TEXTURES), for gdev's CUDA library: what the
  * structures say is in proto/texture.h. An array has addresses, which only copies may name; gdev_memory_free ends it. A

@@ -159,3 +159,19 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uin
 	memcpy(tensor.upper, upper, (rank - 2) * sizeof *upper);
 	return encode(&tensor, map);
 }
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
+{
+	uint8_t moved[GDEV_TENSOR_MAP_BYTES];
+	CUcontext context;
+
+	TRY(initialised());
+	if (!map)
+		return fail(CUDA_ERROR_INVALID_VALUE, "map is NULL");
+	TRY(current_context(&context));
+	memcpy(moved, map, sizeof moved);
+	TRY_GDEV(gdev_tensor_map_move(context->session, (uintptr_t)address, moved),
+		"that is no tensor map of the device's, or it can be at no such address");
+	memcpy(map, moved, sizeof moved);
+	return CUDA_SUCCESS;
+}

@@ -284,3 +284,16 @@ int gdev_tensor_map(struct gdev_session *session, const struct gdev_tensor *tens
 	return session_request(session, RECORD_TENSOR_MAP, &record, sizeof record, NULL, 0, map,
 		TENSOR_MAP_BYTES, TENSOR_MAP_BYTES);
 }
+
+int gdev_tensor_map_move(
+	struct gdev_session *session, uint64_t address, uint8_t map[GDEV_TENSOR_MAP_BYTES])
+{
+	struct record_tensor_map record = {.mode = TENSOR_MAP_MOVED, .address = address};
+	uint8_t before[TENSOR_MAP_BYTES];
+	int error = gdev_session_error(session, NULL);
+
+	memcpy(before, map, sizeof before);
+	return error ? error
+		     : session_request(session, RECORD_TENSOR_MAP, &record, sizeof record, before,
+			       sizeof before, map, TENSOR_MAP_BYTES, TENSOR_MAP_BYTES);
+}

@@ -361,7 +361,7 @@ static CUresult im2col(CUtensorMap *map, uint32_t rank, const int *lower, const 
 static void of_tensor_maps(void **state)
 {
 	const uint64_t sizes[3] = {16, 16, 16}, strides[2] = {64, 1024};
-	const uint32_t ones[3] = {1, 1, 1};
+	const uint32_t ones[3] = {1, 1, 1}, box[2] = {4, 1};
 	const int corner[3] = {0, 0, 0};
 	CUtensorMap map;
 
@@ -381,6 +381,12 @@ static void of_tensor_maps(void **state)
 	INVALID_VALUE(im2col(&map, 6, corner, corner));
 	CRASHES(CUDA_ERROR_INVALID_VALUE, im2col(&map, 3, NULL, corner));
 	CRASHES(CUDA_ERROR_INVALID_VALUE, im2col(&map, 3, corner, NULL));
+	INVALID_VALUE(cuTensorMapReplaceAddress(NULL, garbage));
+	if (cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)alive.memory,
+		    sizes, strides, box, ones, 0, 0, 0, 0) == CUDA_SUCCESS)
+		INVALID_VALUE(cuTensorMapReplaceAddress(&map, (void *)(alive.memory + 1)));
+	memset(&map, 1, sizeof map);
+	OURS(INVALID_VALUE(cuTensorMapReplaceAddress(&map, (void *)alive.memory)));
 }
 
 int errors_of_code(void)

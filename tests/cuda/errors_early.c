@@ -148,6 +148,7 @@ static void of_memory(CUresult expected)
 		cuTensorMapEncodeTiled(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0));
 	REFUSED(expected, cuTensorMapEncodeIm2col(NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0,
 				  NULL, 0, 0, 0, 0));
+	REFUSED(expected, cuTensorMapReplaceAddress(NULL, NULL));
 	OURS(REFUSED(expected, cuGdevMemMap(NULL, 0, 0)));
 	OURS(REFUSED(expected, cuGdevMemUnmap(NULL)));
 	OURS(REFUSED(expected, cuGdevMemRead(0, 0, 0, 0, 0, NULL)));

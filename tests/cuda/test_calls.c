@@ -334,6 +334,9 @@ static void tensor_maps_are_made(void **state)
 	assert_memory_equal(&maps[0], &maps[1], sizeof maps[0]);
 	if (supported)
 		assert_memory_not_equal(&maps[0], &maps[2], sizeof maps[0]);
+	assert_result(cuTensorMapReplaceAddress(&maps[1], (void *)(memory + 8192)),
+		supported ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED);
+	assert_memory_equal(&maps[1], &maps[2], sizeof maps[0]);
 	assert_result(cuTensorMapEncodeIm2col(&maps[0], CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4,
 			      (void *)memory, sizes, strides, corner, corner, 32, 16, ones,
 			      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -673,7 +676,7 @@ static void files_are_written_from_device_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_cuInit_nothing_works),
@@ -697,5 +700,7 @@ int main(void)
 		TEST(files_are_written_from_device_memory),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -411,6 +411,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
 	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
 	case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
+	case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
 		*value = 1;
 		break;
 	/* What gdev does not pass on, whatever a driver has. */
@@ -509,5 +510,14 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uin
 {
 	ENTER();
 	*map = (CUtensorMap){.opaque = {(uintptr_t)address, rank, (uint64_t)lower[0], channels}};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
+{
+	ENTER();
+	if ((uintptr_t)address % 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	map->opaque[0] = (uintptr_t)address;
 	return CUDA_SUCCESS;
 }

@@ -159,6 +159,28 @@ static void checks_have_a_known_operation(void **state)
 	assert_int_equal(decode(&check, sizeof check), -EINVAL);
 }
 
+static void a_map_that_moves_comes_with_its_record(void **state)
+{
+	struct {
+		struct record_tensor_map record;
+		uint8_t map[TENSOR_MAP_BYTES + 8];
+	} bytes = {.record = {.header.opcode = RECORD_TENSOR_MAP, .rank = 1}};
+	const size_t fixed = sizeof bytes.record, moved = fixed + TENSOR_MAP_BYTES;
+
+	assert_int_equal(decode(&bytes, fixed), 0);
+	assert_int_equal(decode(&bytes, moved), -EINVAL);
+	bytes.record.mode = TENSOR_MAP_MOVED;
+	assert_int_equal(decode(&bytes, moved), -EINVAL); /* it has no rank of its own */
+	bytes.record.rank = 0;
+	assert_int_equal(decode(&bytes, moved), 0);
+	assert_int_equal(decode(&bytes, fixed), -EINVAL);
+	assert_int_equal(decode(&bytes, moved + 8), -EINVAL);
+	bytes.record.mode = TENSOR_MAP_TILED;
+	assert_int_equal(decode(&bytes, fixed), -EINVAL);
+	bytes.record.mode = TENSOR_MAP_MOVED + 1;
+	assert_int_equal(decode(&bytes, moved), -EINVAL);
+}
+
 static void spans_of_copies_do_not_wrap(void **state)
 {
 	static const struct {
@@ -385,6 +407,7 @@ int main(void)
 		cmocka_unit_test(malformed_launches_are_refused),
 		cmocka_unit_test(fixed_records_have_exactly_their_length),
 		cmocka_unit_test(checks_have_a_known_operation),
+		cmocka_unit_test(a_map_that_moves_comes_with_its_record),
 		cmocka_unit_test(spans_of_copies_do_not_wrap),
 		cmocka_unit_test(fills_have_elements_of_one_two_or_four_bytes),
 		cmocka_unit_test(writes_carry_the_bytes_they_claim),
