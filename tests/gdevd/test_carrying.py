@@ -98,7 +98,7 @@ class Carrying(harness.GdevdTest):
         client = self.client()
         self.want(client, 400 * MIB)
         given = 0
-        while client.peer not in select.select([client.peer, other.peer], [], [], 10)[0]:
+        while client.peer not in select.select([client.peer, other.peer], [], [], wire.PATIENCE)[0]:
             kind, serial, _, body, _ = wire.receive(other.peer)
             size = wire.EVICT_BODY.unpack(body)[0]
             self.assertEqual(kind, wire.EVICT)

@@ -40,7 +40,7 @@ class Life(harness.GdevdTest):
     def test_stops_on_sigterm_and_takes_its_sockets_along(self):
         process = self.start()
         process.terminate()
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(wire.PATIENCE), 0)
         self.assertEqual([name for name in os.listdir(self.run_dir) if name.endswith(".sock")], [])
 
     def test_replaces_sockets_that_a_dead_one_left(self):
@@ -55,7 +55,7 @@ class Life(harness.GdevdTest):
     def test_second_daemon_refuses_and_says_why(self):
         first = self.start()
         second = self.start(wait=False)
-        self.assertEqual(second.wait(10), 1)
+        self.assertEqual(second.wait(wire.PATIENCE), 1)
         self.assertIn(f"a gdevd (pid {first.pid}) already runs in {self.run_dir}", self.log())
         self.assertTrue(self.reachable())
 
@@ -63,17 +63,17 @@ class Life(harness.GdevdTest):
     def test_full_runtime_directory_is_named(self):
         os.mkdir(self.run_dir, 0o755)
         os.mknod(self.run_dir + "/gdevd.lock", stat.S_IFCHR | 0o600, os.makedev(1, 7))  # as /dev/full
-        self.assertEqual(self.start(wait=False).wait(10), 1)
+        self.assertEqual(self.start(wait=False).wait(wire.PATIENCE), 1)
         self.assertIn("cannot write " + self.run_dir + "/gdevd.lock", self.log())
 
     def test_refuses_a_runtime_directory_that_others_can_write(self):
         os.mkdir(self.run_dir)
         os.chmod(self.run_dir, 0o777)
-        self.assertEqual(self.start(wait=False).wait(10), 1)
+        self.assertEqual(self.start(wait=False).wait(wire.PATIENCE), 1)
         self.assertIn("nobody else can write", self.log())
 
     def test_unknown_key_names_file_and_line(self):
-        self.assertEqual(self.start(config="[gdevd]\ndevcie = cpu\n", wait=False).wait(10), 1)
+        self.assertEqual(self.start(config="[gdevd]\ndevcie = cpu\n", wait=False).wait(wire.PATIENCE), 1)
         self.assertIn('gdev.conf:2: there is no key "devcie" in [gdevd]', self.log())
 
     def test_private_daemon_leaves_with_its_last_client(self):
@@ -85,7 +85,7 @@ class Life(harness.GdevdTest):
         time.sleep(0.3)
         self.assertIsNone(process.poll())
         second.close()
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(wire.PATIENCE), 0)
 
     def test_private_daemon_stays_while_somebody_holds_it(self):
         process = self.start("--private", wait=False)
@@ -94,7 +94,7 @@ class Life(harness.GdevdTest):
         time.sleep(0.5)
         self.assertIsNone(process.poll())
         hold.close()
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(wire.PATIENCE), 0)
 
     def test_warm_workers_leave_with_the_daemon(self):
         process = self.start()
@@ -102,7 +102,7 @@ class Life(harness.GdevdTest):
         workers = self.children(process.pid)
         self.assertEqual(len(workers), 2)
         process.terminate()
-        process.wait(10)
+        process.wait(wire.PATIENCE)
         wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in workers),
                  what="the workers' end")
 
@@ -120,7 +120,7 @@ class Restart(harness.GdevdTest):
         process = self.processes[-1]
         self.wait_warm(2)
         process.send_signal(how)
-        process.wait(10)
+        process.wait(wire.PATIENCE)
         return self.start(config=config)
 
     def check_survives(self, how):
@@ -516,7 +516,7 @@ class Clients(harness.GdevdTest):
                 sent += 1
             except BlockingIOError:
                 time.sleep(0.01)
-        sock.settimeout(10)
+        sock.settimeout(wire.PATIENCE)
         self.assertLess(sent, 2000)
         self.assertLess(self.memory(process), 64 << 20, "what it asks lies in its own socket")
         self.status()
@@ -547,7 +547,7 @@ class Workers(harness.GdevdTest):
         self.assertIsNone(process.poll())
 
     def test_worker_program_that_is_not_there_is_an_error(self):
-        self.assertEqual(self.start("--worker", "/nonexistent", wait=False).wait(10), 1)
+        self.assertEqual(self.start("--worker", "/nonexistent", wait=False).wait(wire.PATIENCE), 1)
         self.assertIn("cannot find the worker program", self.log())
 
     def test_malformed_ready_is_no_worker(self):
@@ -557,7 +557,7 @@ class Workers(harness.GdevdTest):
                 client = self.client(welcome=False)
                 self.assertEqual(client.kind, wire.REFUSED)
                 process.terminate()
-                process.wait(10)
+                process.wait(wire.PATIENCE)
 
     def test_worker_that_dies_while_attached_is_replaced(self):
         self.start(mode="attach-die", config="[gdevd]\nwarm_workers = 1\n")

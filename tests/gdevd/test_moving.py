@@ -175,7 +175,7 @@ class Moving(harness.GdevdTest):
         first.tell(wire.shm(wire.SHM_RESTORE, ident=self.ident, serial=8))
         copy, = self.expect(first, wire.SHM_REPLY)[3]
         self.processes[-1].kill()
-        self.processes[-1].wait(10)
+        self.processes[-1].wait(wire.PATIENCE)
         self.launch()
         wait_for(lambda: len(self.status()["sessions"]) == 3, what="the sessions' return")
         self.assertEqual(first.shm(wire.SHM_ATTACH, ident=self.ident, size=SIZE, flags=wire.SHM_HOST)[0], 1)

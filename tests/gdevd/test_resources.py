@@ -286,7 +286,7 @@ class Memory(harness.GdevdTest):
 
     def test_directory_for_swap_files_is_tried_at_the_start(self):
         process = self.start("--set", "file_swap=1G", "--set", "swap_directory=/nowhere", wait=False)
-        self.assertEqual(process.wait(10), 1)
+        self.assertEqual(process.wait(wire.PATIENCE), 1)
         self.assertIn("swap_directory", self.log())
 
     def begin_client(self, *arguments):
@@ -434,14 +434,21 @@ class Grants(harness.GdevdTest):
         first, second = self.client(), self.client(apart=True)
         first.tell(self.grant(wire.ACQUIRE))
         self.assertEqual(self.expect(first, wire.GRANT)[2], 50_000_000)
+        begin = time.monotonic()
         second.tell(self.grant(wire.ACQUIRE))
-        self.expect(first, wire.REVOKE)  # when idle
-        self.expect(first, wire.REVOKE)  # now: the quantum is over
+        self.expect(first, wire.REVOKE)  # when idle; or now, if the quantum is over
         first.tell(self.grant(wire.RELEASE, wants=1, used=1000))
-        self.expect(second, wire.GRANT)
-        self.expect(second, wire.REVOKE)
+        self.granted(second)
+        while time.monotonic() - begin < 0.045:  # when idle; and now, as its quantum is over
+            self.expect(second, wire.REVOKE)
         second.tell(self.grant(wire.RELEASE))
-        self.expect(first, wire.GRANT)
+        self.granted(first)
+
+    def granted(self, client):
+        """A REVOKE of what the worker has given back comes when it is read late, and means nothing."""
+        while (kind := wire.receive(client.peer)[0]) == wire.REVOKE:
+            pass
+        self.assertEqual(kind, wire.GRANT)
 
     def test_holder_that_does_not_leave_is_passed_over(self):
         self.start(config=self.config)
@@ -451,7 +458,9 @@ class Grants(harness.GdevdTest):
         self.expect(first, wire.GRANT)
         second.tell(self.grant(wire.ACQUIRE))
         self.expect(second, wire.GRANT)
-        self.assertGreater(time.monotonic() - begin, 0.14)
+        # A process that is gone ranks as one of nice 0, and waits for no quantum of those that are nicer.
+        quantum = 0.05 if os.getpriority(os.PRIO_PROCESS, 0) <= 0 else 0
+        self.assertGreater(time.monotonic() - begin, 0.09 + quantum)
 
     def test_dead_holder_gives_the_resource_back(self):
         self.start(config=self.config)

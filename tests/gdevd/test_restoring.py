@@ -43,7 +43,7 @@ class Restoring(harness.GdevdTest):
     def restart(self):
         count = len(self.status()["sessions"])
         self.processes[-1].send_signal(signal.SIGKILL)
-        self.processes[-1].wait(10)
+        self.processes[-1].wait(wire.PATIENCE)
         self.launch()
         wait_for(lambda: len(self.status()["sessions"]) == count, what="the sessions' return")
 

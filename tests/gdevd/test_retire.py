@@ -64,14 +64,15 @@ class Retire(harness.GdevdTest):
                    config="[gdevd]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
 
     def test_idle_for_long(self):
-        self.begin(retire_after="500ms")
+        self.begin(retire_after="2s")
         client = self.client()
         self.assertEqual(client.memory(4 * MIB), 0)
         self.active(client)
-        self.expect_nothing(client, 0.3)
+        self.expect_nothing(client, 0.5)
+        begun = time.monotonic()
         self.active(client)  # it goes on: the time begins anew
-        self.expect_nothing(client, 0.3)
         serial, size, flags = self.expect_order(client)
+        self.assertGreaterEqual(time.monotonic() - begun, 2)
         self.assertEqual((size, flags), (4 * MIB + CONTEXT, wire.EVICT_RETIRE))
         self.give_back(client, serial, 4 * MIB)
         session = wait_for(lambda: self.session(client)["context"] == "retired" and self.session(client))
@@ -79,10 +80,10 @@ class Retire(harness.GdevdTest):
         self.expect_nothing(client, 0.8)
 
     def test_busy_is_not_idle(self):
-        self.begin(retire_after="200ms")
+        self.begin(retire_after="1s")
         client = self.client()
         self.page(client, wire.PAGE_STREAMS_BUSY, 1)
-        self.expect_nothing(client, 0.8)
+        self.expect_nothing(client, 2)
 
     def test_room_comes_from_who_was_idle_for_longest(self):
         self.begin(retire_after="60s", memory="4M")
@@ -96,7 +97,7 @@ class Retire(harness.GdevdTest):
         fourth.tell(wire.room(2 * MIB, wire.TO_STAY))
         retired = []
         while len(retired) < 2:
-            readable, _, _ = select.select([c.peer for c in (first, second, third)], [], [], 10)
+            readable, _, _ = select.select([c.peer for c in (first, second, third)], [], [], wire.PATIENCE)
             client = next(c for c in (first, second, third) if c.peer in readable)
             serial, _, flags = self.expect_order(client)
             if flags == wire.EVICT_RETIRE:
@@ -110,12 +111,11 @@ class Retire(harness.GdevdTest):
         self.assertEqual(self.session(first)["context"], "open")
 
     def test_room_for_a_context_comes_as_a_whole(self):
-        self.begin(retire_after="500ms", memory="4M")
+        self.begin(retire_after="1s", memory="4M")
         client, other = self.client(), self.client()
-        self.active(other)
+        self.active(other, -60)
         serial, _, _ = self.expect_order(client)
         self.give_back(client, serial)
-        self.active(other)
         self.assertEqual(other.memory(3 * MIB), 0)  # all there is
         self.page(other, wire.PAGE_STREAMS_BUSY, 1)
         client.tell(wire.room(CONTEXT, wire.FOR_CONTEXT, 9))
@@ -139,19 +139,20 @@ class Retire(harness.GdevdTest):
         return thread
 
     def test_a_suspended_one_is_given_back_like_an_idle_one(self):
-        self.begin(retire_after="600ms")
+        self.begin(retire_after="1s")
         client = self.client()
         self.page(client, wire.PAGE_STREAMS_BUSY, 1)
         self.assertEqual(client.memory(4 * MIB), 0)
+        begun = time.monotonic()
         suspended = self.begin_verb("suspend")
         serial, _, flags = self.expect_order(client)
         self.assertEqual(flags, wire.EVICT_SUSPEND)
         client.tell(wire.give_back(4 * MIB))
         client.tell(wire.evicted(serial))
         suspended.join()
-        self.expect_nothing(client, 0.3)
         serial, _, flags = self.expect_order(client)
         self.assertEqual(flags, wire.EVICT_RETIRE)
+        self.assertGreaterEqual(time.monotonic() - begun, 1)
         resumed = self.begin_verb("resume")
         self.expect_nothing(client, 0.3)  # until that is over
         self.give_back(client, serial)
@@ -162,19 +163,19 @@ class Retire(harness.GdevdTest):
     def test_a_suspended_one_is_given_back_at_once_when_others_need_the_room(self):
         self.begin(retire_after="60s", memory="3M")
         client, other = self.client(), self.client()
+        for one in (client, other):
+            self.active(one, -60)  # else it would be idle after a second
         suspended = self.begin_verb("suspend")  # all of this process
         for one in (client, other):
             serial, _, _ = self.expect_order(one)
             one.tell(wire.evicted(serial))
         suspended.join()
-        begun = time.monotonic()
         third = self.client()
         self.assertEqual(third.kind, wire.WELCOME)
         third.tell(wire.room(MIB, wire.TO_STAY))
-        readable, _, _ = select.select([client.peer, other.peer], [], [], 10)
+        readable, _, _ = select.select([client.peer, other.peer], [], [], wire.PATIENCE)
         serial, _, flags = self.expect_order(client if client.peer in readable else other)
         self.assertEqual(flags, wire.EVICT_RETIRE)
-        self.assertLess(time.monotonic() - begun, 1)
 
     def test_what_cannot_be_elsewhere_waits_for_who_uses_the_device(self):
         self.begin(retire_after="60s", memory="8M")
@@ -212,12 +213,12 @@ class Retire(harness.GdevdTest):
     def test_one_that_is_lost_is_the_last(self):
         self.begin(retire_after="300ms")
         client, other = self.client(), self.client()
-        self.active(other, -1)
+        self.active(other, -60)
         serial, _, _ = self.expect_order(client)
-        self.active(other)
         self.page(client, wire.PAGE_CONTEXT, 3, "I")
         client.tell(wire.message(wire.BYE, b"", 0, -5))
         wait_for(lambda: "none is given back for ten minutes" in self.log())
+        self.active(other, 1)
         self.expect_nothing(other, 1.5)
 
     def test_never(self):

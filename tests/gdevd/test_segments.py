@@ -140,7 +140,7 @@ class Segments(harness.GdevdTest):
         self.start(config=vgpus)
         owner, peer = self.client(), self.client("second", base=wire.ARENA_BASE + wire.ARENA_BYTES)
         self.processes[-1].kill()
-        self.processes[-1].wait(10)
+        self.processes[-1].wait(wire.PATIENCE)
         self.start(config=vgpus, mode="die")
         wait_for(lambda: len(self.status()["sessions"]) == 2, what="the sessions' return")
         ident, token = self.make_transient(owner)

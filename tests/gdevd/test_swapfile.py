@@ -43,7 +43,7 @@ class SwapFile(harness.GdevdTest):
         with open(self.orders + "/swap-file", "w", encoding="ascii") as file:
             file.write(brings)
         self.processes[-1].send_signal(signal.SIGKILL)
-        self.processes[-1].wait(10)
+        self.processes[-1].wait(wire.PATIENCE)
         self.launch()
 
     def is_refused(self, client, reason):

@@ -46,7 +46,7 @@ class Tracer:
         except TimeoutError:
             return True
         finally:
-            self.sock.settimeout(10)
+            self.sock.settimeout(wire.PATIENCE)
 
 
 class Trace(harness.GdevdTest):

@@ -91,7 +91,7 @@ class Events(harness.GdevdTest):
         wait_for(lambda: self.status()["ended"], what="its end")
         self.wait_warm(2)
         self.processes[-1].kill()
-        self.processes[-1].wait(10)
+        self.processes[-1].wait(wire.PATIENCE)
         self.start()
         wait_for(lambda: self.status()["vgpus"][0]["sessions"] == 1, what="the session that is back")
         self.assertEqual(self.status_of(first, session), 0)
