@@ -86,6 +86,7 @@ class Charge(harness.GdevdTest):
         return next(one["resources"]["compute"]["used_ns"] for one in json.loads(done.stdout)["vgpus"]
                     if one["vgpu"] == name)
 
+    @integ.measured
     def test_who_reports_nothing_has_at_most_twice_its_share(self):
         """A worker that reports no use has at most twice its share, and what it pays is shown"""
         self.start(config=TWO)
@@ -95,6 +96,7 @@ class Charge(harness.GdevdTest):
         self.assertGreater(honest.held_s / total, 0.27)
         self.assertGreater(self.used_ns("liar"), 0.4 * liar.held_s * 1e9)
 
+    @integ.measured
     def test_who_says_that_it_loads_pays_for_it(self):
         """A worker that says that it waits for memory pays for the time for which others wait for it"""
         self.start(config=TWO)
@@ -110,6 +112,7 @@ class Charge(harness.GdevdTest):
         self.play([liar, honest], wire.PATIENCE, until=liar)
         self.assertGreater(honest.held_s - got_s, 0.4)
 
+    @integ.measured
     def test_who_ends_its_session_has_its_virtual_gpu_pay(self):
         """A session that ends while it has the device is paid for by its virtual GPU"""
         self.start(config=TWO)

@@ -75,14 +75,17 @@ class Asking(harness.GdevdTest):
         self.assertEqual(len(self.status()["sessions"]), 2 + ATTACKERS)  # they attacked to the end
         self.assertLess(storm, TIMES * quiet + SLACK_MS)
 
+    @integ.measured
     def test_room(self):
         """Workers that ask for room without end keep nobody else from the device"""
         self.check(wire.room(1 << 40, wire.TO_STAY), *[wire.eased()] * 15)
 
+    @integ.measured
     def test_segments(self):
         """Workers that ask for shared memory without end keep nobody else from the device"""
         self.check(*[wire.shm(wire.SHM_GET, key=4711 + i, flags=0) for i in range(16)])
 
+    @integ.measured
     def test_grants(self):
         """Workers that give back without end what they do not have keep nobody else from the device"""
         body = wire.GRANT_BODY.pack(COMPUTE, 0, 0, 0)

@@ -21,7 +21,7 @@ CUDA = {"LD_LIBRARY_PATH": str(integ.BUILD / "lib" / "cuda")}
 CONNECTIONS = 1000
 OPENS, LAUNCHES = 12, 150
 # What is promised is 250 ms, and twice as long; the rest is for machines that are busy with other things.
-OPEN_MS = 250 if not integ.SANITIZED else 1000
+OPEN_TIMES, OPEN_MS = 3, 250 if not integ.SANITIZED else 1000
 LAUNCH_TIMES, LAUNCH_MS = 3, 2
 HELLO, ADMIN = 1, 4
 HEADER = struct.Struct("=IHHIi")
@@ -176,21 +176,25 @@ class Storm(integ.Case):
         self.stop_attack()
         after = self.figures("after")
         for opened, launched in storm, after:
-            self.assertLess(opened, OPEN_MS)
+            self.assertLess(opened, max(OPEN_TIMES * quiet[0], OPEN_MS))
             self.assertLess(launched, LAUNCH_TIMES * quiet[1] + LAUNCH_MS)
 
+    @integ.measured
     def test_status(self):
         """A thousand connections that ask for status keep nobody else from opening and launching"""
         self.check(ask_status)
 
+    @integ.measured
     def test_hello(self):
         """A thousand connections that say HELLO keep nobody else from opening and launching"""
         self.check(say_hello)
 
+    @integ.measured
     def test_connect(self):
         """Connecting without end keeps nobody else from opening and launching"""
         self.check(connect_only)
 
+    @integ.measured
     def test_scrape(self):
         """Asking for metrics without end keeps nobody else from opening and launching"""
         self.check(scrape)

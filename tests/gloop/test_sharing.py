@@ -52,18 +52,22 @@ class Sharing(integ.Case):
             self.assertEqual(program.wait(60), 0)
             program.stdout.close()
 
+    @integ.measured
     def test_beside_ordinary(self):
         """A kernel that never ends leaves an ordinary program its larger share"""
         self.check(self.loops("small", "blocking"), self.ordinary("large"))
 
+    @integ.measured
     def test_over_ordinary(self):
         """A kernel that never ends has its larger share beside an ordinary program"""
         self.check(self.loops("large", "blocking"), self.ordinary("small"))
 
+    @integ.measured
     def test_both(self):
         """Two kernels that never end, both polling, have their shares"""
         self.check(self.loops("small", "polling"), self.loops("large", "polling"))
 
+    @integ.measured
     def test_limit(self):
         """A callback that takes longer than its virtual GPU allows ends the run, and the error says so"""
         program = BUILD / "tests" / "gloop" / "endless"

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Launches kernels of which each block adds one to a word of its own, for a time, and says whether each block was there once a
- * launch: "blocks SECONDS BLOCK_US". Prints "busy" when the first has begun, and at the end how many launches there were.
+ * launch: "blocks SECONDS BLOCK_US"; 0 SECONDS: until its standard input ends. Prints "busy" when the first has begun, and at
+ * the end how many launches there were.
  * "blocks SECONDS ROUND_US ROUNDS": a few blocks, each of which adds one in so many rounds, from barrier to barrier. The
  * kernels are such as the driver made for tests knows, too.
  */
 #include "program.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BLOCKS 600
 #define THREADS 1024
@@ -35,19 +38,27 @@ static const char kernels_ptx[] =
 	"L: mov.u64 %d3, %globaltimer; setp.lt.u64 %p2, %d3, %d4; @%p2 bra L;\n"
 	"E: add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, %r4; @%p3 bra R;\nret;\n}\n";
 
+static int ordered_to_end(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, 0) != 0;
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t us = argc > 2 ? (uint32_t)atoi(argv[2]) : 1, words[BLOCKS], launches = 0;
 	uint32_t rounds = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
 	CUfunction function = begin_with(kernels_ptx, argc > 3 ? "rounds" : "tally");
 	unsigned blocks = argc > 3 ? FEW : BLOCKS;
-	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
+	int seconds = argc > 1 ? atoi(argv[1]) : 1;
+	time_t end = time(NULL) + seconds;
 	CUdeviceptr at;
 	void *params[] = {&at, &us, &rounds};
 
 	must(cuMemAlloc(&at, sizeof words), "allocate");
 	must(cuMemsetD32(at, 0, BLOCKS), "clear");
-	while (time(NULL) < end) {
+	do {
 		must(cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL),
 			"launch");
 		must(cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, NULL, params, NULL),
@@ -57,7 +68,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		launches += 2;
 		must(cuCtxSynchronize(), "synchronise");
-	}
+	} while (seconds ? time(NULL) < end : !ordered_to_end());
 	must(cuMemcpyDtoH(words, at, sizeof words), "copy");
 	for (unsigned i = 0; i < blocks; i++)
 		if (words[i] != launches * rounds) {

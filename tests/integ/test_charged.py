@@ -69,29 +69,36 @@ class Charged(integ.Case):
                          [after["busy"]["compute"] + after["idle"]["compute"]])
         self.end(busy, idle)
 
+    @integ.measured
     def test_launches(self):
         """Launches are charged to the virtual GPU whose program launches, and not to the other"""
         self.check("launches", 50)
 
+    @integ.measured
     def test_list(self):
         """A command list is charged as its commands are"""
         self.check("list", 15)
 
+    @integ.measured
     def test_inside(self):
         """Copies within the device are charged"""
         self.check("inside", 50 if SOFTWARE else 2000)
 
+    @integ.measured
     def test_memset(self):
         """Filling memory is charged"""
         self.check("memset", 50 if SOFTWARE else 2000)
 
+    @integ.measured
     def test_together(self):
         """Cooperative launches are charged"""
         self.check("together", 50, at_once=2)
 
+    @integ.measured
     def test_streams(self):
         """Kernels on many streams are charged, and those that overlap once"""
         self.check("streams", 5, at_once=2)
+
 
 if __name__ == "__main__":
     integ.main()

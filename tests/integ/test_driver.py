@@ -40,20 +40,28 @@ class Driver(unittest.TestCase):
     def test_software_gives_way(self):
         """Beside hardware, workers of the software GPU leave processors to those of hardware, as the kernel weighs both"""
         gdevd = self.start(config={"device": "cuda:0, cpu"})
-        integ.Case.wait_until(self, lambda: gdevd.status()["workers"]["starting"] == 0, "warm workers")
-        found = dict(self.weights(pid) for pid in integ.children(gdevd.process.pid))
-        self.assertIn(found, ({"cpu": (19, 19), "cuda:0": (0, 0)},
-                              {"cpu": (19, None), "cuda:0": (0, None)}))  # a kernel that has no groups
+
+        def ready():
+            status = gdevd.status()
+            return all(device["ready"] for device in status["devices"]) and not status["workers"]["starting"]
+
+        integ.Case.wait_until(self, ready, "warm workers")
+        ours = self.weights(gdevd.process.pid)
+        found = {}
+        for pid in integ.children(gdevd.process.pid):
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if "--device" in command:
+                found[command[command.index("--device") + 1]] = self.weights(pid)
+        least = (19, ours[1] if ours[1] is None else 19)  # a kernel that has no groups
+        self.assertEqual(found, {"cpu": least, "cuda:0": ours})
 
     @staticmethod
     def weights(pid):
-        """Of a worker: its device, its nice value and that of its group."""
+        """A process's nice value, and that of its group."""
         process = pathlib.Path(f"/proc/{pid}")
-        command = process.joinpath("cmdline").read_text().split("\0")
         group = process.joinpath("autogroup")
-        return command[command.index("--device") + 1], (
-            int(process.joinpath("stat").read_text().rpartition(")")[2].split()[16]),
-            int(group.read_text().split()[-1]) if group.exists() else None)
+        return (int(process.joinpath("stat").read_text().rpartition(")")[2].split()[16]),
+                int(group.read_text().split()[-1]) if group.exists() else None)
 
     def test_streams(self):
         """Streams that wait for each other, on the device where it can, see what they wait for"""
@@ -86,18 +94,9 @@ class Driver(unittest.TestCase):
         run = [gdevd.gdev, "run", "--preempt"]
         overdue = {}
         for vgpu in ("long", "off"):
-            long = gdevd.popen([*run, "--vgpu", vgpu, PROGRAMS / "blocks", "3", "400"], stdout=subprocess.PIPE, text=True)
-            self.assertEqual(long.stdout.readline(), "busy\n")
-            code, out, err = gdevd.run([*run, "--vgpu", "short", PROGRAMS / "blocks", "2", "1"], 90)
-            self.assertEqual(code, 0, out + err)
-            self.assertGreater(int(out.split()[-1]), 0)
-            out = long.communicate(timeout=90)[0]
-            self.assertEqual(long.returncode, 0, out)
-            listed = json.loads(gdevd.run([gdevd.gdev, "vgpu", "list", "--json"])[1])["vgpus"]
-            overdue[vgpu] = next(v["resources"]["compute"]["overdue"] for v in listed if v["vgpu"] == vgpu)
+            overdue[vgpu] = self.overdue(gdevd, run, vgpu, "400")
         # A launch takes 0.3 s: who is not to leave it is passed over after 0.1 s.
-        self.assertGreaterEqual(overdue["off"], 1)
-        self.assertLess(overdue["long"], overdue["off"], overdue)
+        self.assertLess(2 * overdue["long"], overdue["off"], overdue)
 
     def test_preempt_loops(self):
         """Kernels of a program that asks for it leave in the middle of a block, and go on there: each round is done once"""
@@ -105,17 +104,24 @@ class Driver(unittest.TestCase):
         run = [gdevd.gdev, "run", "--preempt=loops"]
         overdue = {}
         for vgpu in ("long", "blocks"):
-            long = gdevd.popen([*run, "--vgpu", vgpu, PROGRAMS / "blocks", "3", "5000", "40"], stdout=subprocess.PIPE, text=True)
-            self.assertEqual(long.stdout.readline(), "busy\n")
-            code, out, err = gdevd.run([*run, "--vgpu", "short", PROGRAMS / "blocks", "2", "1"], 90)
-            self.assertEqual(code, 0, out + err)
-            out = long.communicate(timeout=90)[0]
-            self.assertEqual(long.returncode, 0, out)
-            listed = json.loads(gdevd.run([gdevd.gdev, "vgpu", "list", "--json"])[1])["vgpus"]
-            overdue[vgpu] = next(v["resources"]["compute"]["overdue"] for v in listed if v["vgpu"] == vgpu)
+            overdue[vgpu] = self.overdue(gdevd, run, vgpu, "5000", "40")
         # A launch takes 0.4 s, a block half of it, and a round 5 ms.
-        self.assertGreaterEqual(overdue["blocks"], 1)
-        self.assertLess(overdue["long"], overdue["blocks"], overdue)
+        self.assertLess(2 * overdue["long"], overdue["blocks"], overdue)
+
+    def overdue(self, gdevd, run, vgpu, *kernel):
+        """Of the turns that a program of long launches has beside one of short launches, the part that did not end in time: on a
+        busy machine some are late that end where they should."""
+        long = gdevd.popen([*run, "--vgpu", vgpu, PROGRAMS / "blocks", "0", *kernel], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+        self.assertEqual(long.stdout.readline(), "busy\n")
+        code, out, err = gdevd.run([*run, "--vgpu", "short", PROGRAMS / "blocks", "2", "1"], 90)
+        self.assertEqual(code, 0, out + err)
+        self.assertGreater(int(out.split()[-1]), 0)
+        out = long.communicate(timeout=90)[0]
+        self.assertEqual(long.returncode, 0, out)
+        listed = json.loads(gdevd.run([gdevd.gdev, "vgpu", "list", "--json"])[1])["vgpus"]
+        compute = next(v["resources"]["compute"] for v in listed if v["vgpu"] == vgpu)
+        return compute["overdue"] / compute["grants"]
 
     def test_no_room_to_leave_in_the_middle(self):
         """Where there is no room for what blocks would keep, a program runs as without: its kernels leave between blocks"""
@@ -196,7 +202,8 @@ class Driver(unittest.TestCase):
             self.assertIn("failed", status["ended"][0]["reason"])
             self.assertIn("it has failed under 1 sessions", gdevd.run([gdevd.gdev, "status"])[1])
             self.assertIn("warm workers are replaced", gdevd.log(100))
-            self.assertFalse(warm & self.wait_warm(gdevd), "others than before")
+            self.wait_warm(gdevd)
+            integ.Case.wait_until(self, lambda: not warm & set(integ.children(gdevd.process.pid)), "others than before")
             self.assertEqual(self.client(gdevd)["memset"], "CUDA_SUCCESS")
             gdevd.__exit__()
 

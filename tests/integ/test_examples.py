@@ -4,6 +4,7 @@ bench/cpu/programs/."""
 
 import json
 import subprocess
+import time
 import unittest
 
 import integ
@@ -71,11 +72,12 @@ class Examples(unittest.TestCase):
         graph = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("ptask-matrices"), "--rates", "rectangle", "madd", "64",
                                   "6", "6"], stdin=-1, stdout=-1, text=True)
         for seconds in (1, 3):  # the first time code is loaded, and memory is taken
-            before = wakeups()
+            before, begun = wakeups(), time.monotonic()
             graph.stdin.write(f"{seconds}\n")
             graph.stdin.flush()
             invocations = float(graph.stdout.readline()) * seconds
-        self.assertLess(wakeups() - before, invocations / 20)
+        # Of its own gdevd wakes up a few times a second, which a slow machine's invocations are not many against.
+        self.assertLess(wakeups() - before, invocations / 20 + 20 * (time.monotonic() - begun))
         graph.stdin.close()
         self.assertEqual(graph.wait(60), 0)
         graph.stdout.close()

@@ -38,13 +38,14 @@ class Retire(Idle):
 
     def test_contents(self):
         """all that a program has made is as it was, however often its context was given back"""
-        process = self.start(3)
+        process, before = self.start(3), 0
         for round in range(3):
             self.wait_context(process, "retired")
             session = self.session(process)
             self.assertEqual(session["memory_bytes"], 0)
             self.assertGreaterEqual(session["swapped_bytes"], 4 << 20)
-            self.assertEqual(session["retirements"], round + 1)
+            self.assertGreater(session["retirements"], before)  # by more than one if the program was slow
+            before = session["retirements"]
             self.go(process)
             if round < 2:
                 self.expect_ready(process)

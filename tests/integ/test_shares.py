@@ -51,6 +51,7 @@ class Shares(integ.Case):
                 return difference
         self.fail(f"nobody uses the device: {difference}")
 
+    @integ.measured
     def test_share(self):
         """Who has the larger share gets clearly more, and the other its part; a change turns it around"""
         programs = [self.busy("small"), self.busy("large")]
@@ -63,24 +64,28 @@ class Shares(integ.Case):
         self.assertGreater(used["small"], 1.7 * used["large"])
         self.end(*programs)
 
+    @integ.measured
     def test_idle_share_is_lent(self):
         """What nobody else uses, one gets beyond its share; a strict one does not"""
         program = self.busy("small")
         self.used_meanwhile()
-        self.assertGreater(self.used_pct("small"), 15)
+        self.wait_until(lambda: self.used_pct("small") > 25, "it gets more than its share")
         changed = self.gdevd.run([self.gdevd.gdev, "vgpu", "set", "small", "--compute", "5", "--strict"])
         self.assertEqual(changed[0], 0)
         self.assertGreater(self.used_pct("small"), 0)
-        time.sleep(1.2)
+        time.sleep(1.2)  # the second of which it is told
         self.assertLess(self.used_pct("small"), 10)
         self.end(program)
 
+    @integ.measured
     def test_nice(self):
         """Of two programs of one virtual GPU, the nicer one gets clearly less"""
+        if os.nice(0) > 9:
+            self.skipTest("nobody can be so much nicer than this test")
         programs = [self.busy("large"), self.busy("large", nice=10)]
         nices = sorted(session["nice"] for session in self.top()["sessions"])
         ours = os.nice(0)
-        self.assertEqual(nices, [ours, min(ours + 10, 19)])
+        self.assertEqual(nices, [ours, ours + 10])
         by_nice = {}
         used = self.used_meanwhile("sessions", "session")
         for session in self.top()["sessions"]:

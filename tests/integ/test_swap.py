@@ -60,7 +60,7 @@ class Small(integ.Case):
 
     def finish(self, *processes, code=0):
         for process in processes:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, code, f"{out}{err}")
 
     def test_alone(self):
