@@ -114,8 +114,10 @@ static void add_resource(json_t *object, unsigned resource, const struct usage *
 
 static json_t *describe_rank(const struct rank *rank)
 {
-	static const char *const sources[] = {
-		[RANK_OF_PROCESS] = "process", [RANK_OF_THREAD] = "thread", [RANK_LENT] = "lent"};
+	static const char *const sources[] = {[RANK_OF_PROCESS] = "process",
+		[RANK_OF_THREAD] = "thread",
+		[RANK_OF_OPENER] = "opener",
+		[RANK_LENT] = "lent"};
 	enum rank_source from = rank->nice < rank->own ? RANK_LENT : rank->from;
 	json_t *object = json_object();
 

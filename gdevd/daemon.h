@@ -173,7 +173,7 @@ struct session_grant {
 	uint64_t loading_ns;
 };
 
-enum rank_source { RANK_OF_PROCESS, RANK_OF_THREAD, RANK_LENT };
+enum rank_source { RANK_OF_PROCESS, RANK_OF_THREAD, RANK_OF_OPENER, RANK_LENT };
 
 /* A session's rank within its virtual GPU, for all its entities, as nice values have it: -20 comes first, 19 last. gdevd
  * fills it in, from what the kernel says of the client: nothing that a client or a worker sends is taken for it. */
@@ -442,6 +442,8 @@ void clients_wait_anew(struct device *device);
 void clients_serve(struct device *device);
 
 /* graphs.c: graphs that processes have published under a name. */
+#define GRAPH_OPENERS 64
+
 struct graph {
 	struct list link;      /* daemon.graphs */
 	struct client *client; /* that has published it: its user's */
@@ -453,11 +455,20 @@ struct graph {
 	struct list openings;
 	unsigned pending; /* so many */
 	uint64_t opened;  /* ever */
+	/* Processes that have opened it, and of which the owner may say that it works for them; the oldest goes for a new one. */
+	struct opener {
+		pid_t pid;
+		uid_t uid;
+		uint64_t started; /* process_started(); 0: nobody */
+		int nice;         /* when we last looked */
+	} openers[GRAPH_OPENERS];
+	unsigned next_opener;
 };
 
 /* A client that opens a graph: one at a time. */
 struct opening {
 	struct list link;
+	struct opener opener;
 	struct client *client; /* NULL: it is gone */
 	struct user *user;     /* its; the socket is counted to it */
 	uint32_t serial;
@@ -469,6 +480,9 @@ int graph_publish(struct client *client, const struct control_graph *message);
 int graph_open(struct client *client, const struct control_graph *message);
 int graph_joined(struct client *client, int status);
 void graph_client_finish(struct client *client);
+/* Of a process that has opened a graph of that session's process, and may have ended; NULL: it has not. */
+struct opener *graph_opener(
+	const struct daemon *daemon, const struct session *session, pid_t process);
 /* NULL: it is gone. */
 const struct session *graph_session(const struct daemon *daemon, const struct graph *graph);
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -133,11 +134,58 @@ static enum graph_class class_of(const struct graph *graph, const struct connect
 	return is_of_group(connection, graph->group) ? GRAPH_CLASS_GROUP : GRAPH_CLASS_OTHERS;
 }
 
+static struct opener *find_opener(struct graph *graph, pid_t process)
+{
+	for (unsigned i = 0; i < GRAPH_OPENERS; i++)
+		if (graph->openers[i].started && graph->openers[i].pid == process)
+			return &graph->openers[i];
+	return NULL;
+}
+
+static void note_opener(struct graph *graph, const struct opener *opener)
+{
+	struct opener *known = find_opener(graph, opener->pid);
+
+	*(known ? known : &graph->openers[graph->next_opener++ % GRAPH_OPENERS]) = *opener;
+}
+
+static struct opener opener_of(const struct connection *connection)
+{
+	struct opener opener = {.pid = connection->pid,
+		.uid = connection->uid,
+		.started = process_started_of_peer(connection->fd, connection->pid)};
+
+	errno = 0;
+	opener.nice = getpriority(PRIO_PROCESS, (id_t)opener.pid);
+	if (errno || opener.pid <= 0)
+		opener.started = 0;
+	return opener;
+}
+
+struct opener *graph_opener(
+	const struct daemon *daemon, const struct session *session, pid_t process)
+{
+	struct opener *opener;
+	struct graph *graph;
+
+	list_for_each (graph, &daemon->graphs, link) {
+		if (graph->client->connection->pid != session->pid ||
+			graph->client->connection->uid != session->uid)
+			continue;
+		opener = find_opener(graph, process);
+		if (opener)
+			return opener;
+	}
+	return NULL;
+}
+
 /* The one that opens hears how it ended; of the descriptors that it may hold one less is in use. */
 static void opening_finish(struct graph *graph, int status)
 {
 	struct opening *opening = list_first(&graph->openings, struct opening, link);
 
+	if (!status && opening->opener.started)
+		note_opener(graph, &opening->opener);
 	if (opening->client) {
 		reply_status(opening->client, opening->serial, status, graph,
 			status ? -1 : opening->socket);
@@ -177,7 +225,8 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 	*opening = (struct opening){.client = client,
 		.user = user_ref(connection->user),
 		.serial = serial,
-		.socket = pair[1]};
+		.socket = pair[1],
+		.opener = opener_of(connection)};
 	client->opening = opening;
 	list_append(&graph->openings, &opening->link);
 	graph->pending++;

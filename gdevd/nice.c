@@ -6,6 +6,9 @@
  * what remains when the client is in another pid namespace). Nobody gets the nice value of another user's
  * process by naming it.
  *
+ * Or it is a process that has opened a graph of the client's (graphs.c), for which that works just now. Its nice value counts, so that
+ * nobody's work gets urgent by being done in the graph of somebody else; that of another user's only if it is the more patient.
+ *
  * That is the session's rank within its virtual GPU (struct rank). A session for whose event others wait counts as the best of them, by the rank of their virtual GPUs
  * too, so that an important session does not wait for one that may not run (no priority inversion).
  *
@@ -19,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "gdevd/process.h"
 
 #define NICE_WORST 19
 #define NICE_BEST (-20)
@@ -30,6 +34,26 @@ static bool is_thread_of(pid_t pid, uint32_t thread)
 
 	snprintf(path, sizeof path, "/proc/%d/task/%u", (int)pid, thread);
 	return access(path, F_OK) == 0;
+}
+
+/* That of the process for which the client works, if it has opened a graph of the client's; else `own`. One that is gone waits
+ * for nothing any more, but what it has pushed may still be on its way. */
+static int nice_for(const struct session *session, pid_t process, int own, enum rank_source *from)
+{
+	struct opener *opener = graph_opener(session->vgpu->device->daemon, session, process);
+	bool lives = opener && process_started(process) == opener->started;
+	int nice;
+
+	if (!opener)
+		return own;
+	errno = 0;
+	nice = lives ? getpriority(PRIO_PROCESS, (id_t)process) : 0;
+	if (lives && !errno)
+		opener->nice = nice;
+	if (opener->nice < own && (!lives || opener->uid != session->uid))
+		return own;
+	*from = RANK_OF_OPENER;
+	return opener->nice;
 }
 
 static int kernel_nice(const struct session *session, enum rank_source *from)
@@ -49,6 +73,8 @@ static int kernel_nice(const struct session *session, enum rank_source *from)
 	nice = getpriority(PRIO_PROCESS, (id_t)who);
 	if (errno)
 		return session->rank.own; /* it has just ended */
+	if (thread && who == session->pid && thread != (uint32_t)who)
+		nice = nice_for(session, (pid_t)thread, nice, from);
 	/* The pid of a session from before this gdevd is its worker's word. */
 	if (session->worker->restored)
 		nice = max_of(nice, 0);

@@ -95,6 +95,10 @@ int gdev_session_sync(struct gdev_session *session);
 /* Whether so much is on its way to the worker that submitting more may soon have to wait until it has taken some: less than a
  * quarter of the room is free. */
 bool gdev_session_is_full(struct gdev_session *session);
+/* From here on what the calling thread submits counts as that process's, which has opened a named graph of this one's (docs/ptask.md):
+ * its nice value is the session's, but if it is another user's only where that is the more patient. 0: as the thread's own again.
+ * Returns what was set before. */
+int32_t gdev_submit_for(int32_t process);
 /* Whether this process reaches device memory by itself, and may so copy to and from it without the worker. */
 bool gdev_session_copies(struct gdev_session *session);
 /* Prints on stdout what kernels have printed so far. */

@@ -60,20 +60,36 @@ static void wake_worker(struct shm *shm)
 /* The id of this thread; 0 before it is known. In the thread's static block, where it costs no call. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t my_thread;
 
+/* Another process for which this thread submits; 0: it does for itself. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t other;
+
+int32_t gdev_submit_for(int32_t process)
+{
+	uint32_t before = other;
+
+	other = (uint32_t)process;
+	return (int32_t)before;
+}
+
+static uint32_t whose(void)
+{
+	return other ? other : my_thread;
+}
+
 /* Says whose nice value counts: gdevd asks the kernel for it. */
 static void publish_thread(struct shm *shm)
 {
 	if (!my_thread)
 		my_thread = (uint32_t)gettid();
-	shm->thread = my_thread;
-	__atomic_store_n(&shm->base.segment->header.thread, my_thread, __ATOMIC_RELAXED);
+	shm->thread = whose();
+	__atomic_store_n(&shm->base.segment->header.thread, shm->thread, __ATOMIC_RELAXED);
 }
 
 static void shm_commit(struct transport *transport)
 {
 	struct shm *shm = shm_of(transport);
 
-	if (shm->thread != my_thread)
+	if (shm->thread != whose())
 		publish_thread(shm);
 	sender_commit(&shm->sender);
 	wake_worker(shm);
@@ -248,7 +264,7 @@ static void close_connection(struct shm_connection *connection)
 static void shm_forget(struct transport *transport)
 {
 	close_connection(&shm_of(transport)->connection);
-	my_thread = 0; /* another process's */
+	my_thread = other = 0; /* another process's */
 }
 
 static void shm_destroy(struct transport *transport)

@@ -293,7 +293,7 @@ static int push_here(struct gdev_channel *channel, struct gdev_datablock *block,
 	if (!error)
 		error = wait_for_room(channel, deadline_ns);
 	if (!error) {
-		block_pushed_by(block, proxies_count(graph) ? proxy_of(0, 0) : 0);
+		block_pushed_by(block, proxies_count(graph) ? whom_calls() : (struct whom){0});
 		channel_put(channel, block);
 		if (give) {
 			block_put(block);
@@ -413,7 +413,7 @@ static int wait_for_block(struct gdev_channel *channel, uint64_t deadline_ns)
 	int error = 0;
 
 	if (awaits)
-		channel_await(channel, proxy_of(0, 0));
+		channel_await(channel, whom_calls());
 	while (!error && !channel->count && !channel->ended)
 		error = graph_wait(channel->graph, deadline_ns);
 	if (awaits)

@@ -13,9 +13,9 @@
 
 struct elsewhere {
 	bool gone, opened;
-	unsigned ends;        /* that its process has open */
-	uint64_t taken, made; /* datablocks of the port that has most */
-	int carried[CARRIED]; /* of the last that were taken */
+	unsigned ends;                /* that its process has open */
+	uint64_t taken, made;         /* datablocks of the port that has most */
+	struct whom carried[CARRIED]; /* of the last that were taken */
 };
 
 struct elsewhere *elsewhere_create(void)
@@ -54,26 +54,26 @@ void elsewhere_leave(struct gdev_ptask *ptask)
 	ptask_touch(ptask);
 }
 
-void elsewhere_took(struct gdev_ptask *ptask, uint64_t number, int proxy)
+void elsewhere_took(struct gdev_ptask *ptask, uint64_t number, struct whom whom)
 {
 	struct elsewhere *elsewhere = ptask->elsewhere;
-	int *carried = &elsewhere->carried[number % CARRIED];
+	struct whom *carried = &elsewhere->carried[number % CARRIED];
 
 	if (number < elsewhere->taken) {
-		*carried = max_of(*carried, proxy);
+		*carried = more_urgent(*carried, whom);
 		return;
 	}
 	elsewhere->taken = number + 1;
 	ptask->invocations = elsewhere->taken;
-	*carried = proxy;
+	*carried = whom;
 }
 
-int elsewhere_made(struct gdev_ptask *ptask, uint64_t number, int proxy)
+struct whom elsewhere_made(struct gdev_ptask *ptask, uint64_t number, struct whom whom)
 {
 	struct elsewhere *elsewhere = ptask->elsewhere;
 
 	elsewhere->made = max_of(elsewhere->made, number + 1);
 	if (!elsewhere->taken)
-		return proxy;
+		return whom;
 	return elsewhere->carried[min_of(number, elsewhere->taken - 1) % CARRIED];
 }

@@ -17,8 +17,8 @@ void elsewhere_open_end(struct gdev_ptask *ptask);
 void elsewhere_close_end(struct gdev_ptask *ptask);
 void elsewhere_leave(struct gdev_ptask *ptask);
 /* Its process has pulled that datablock, by its number at the port. */
-void elsewhere_took(struct gdev_ptask *ptask, uint64_t number, int proxy);
-/* Its process has pushed one: for whom it is. `proxy`: its process's own, if there was nothing that it could be made of. */
-int elsewhere_made(struct gdev_ptask *ptask, uint64_t number, int proxy);
+void elsewhere_took(struct gdev_ptask *ptask, uint64_t number, struct whom whom);
+/* Its process has pushed one: for whom it is. `whom`: the process itself, if there was nothing that it could be made of. */
+struct whom elsewhere_made(struct gdev_ptask *ptask, uint64_t number, struct whom whom);
 
 #endif

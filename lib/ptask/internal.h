@@ -116,6 +116,12 @@ struct gdev_template {
 		*here; /* in this process's own session (bridge.c); NULL: none. So below */
 };
 
+/* For whom something is done (proxy.c): how urgent that one is, and the process, if it is another one. */
+struct whom {
+	int proxy;
+	int32_t process; /* 0: this one */
+};
+
 /* Contents never change once they are complete: what a function changes in place is a new datablock that takes the buffer
  * over. */
 struct gdev_datablock {
@@ -127,7 +133,7 @@ struct gdev_datablock {
 	uint64_t bytes, records;
 	bool pushed; /* the program cannot change it any more */
 	bool made;   /* by a function: it is on a device */
-	int proxy;   /* for whom it is (proxy.c) */
+	struct whom whom;
 
 	/* The buffer map: where the contents are. A view that is there stays until the datablock is gone. */
 	void *host;        /* NULL: not there */
@@ -247,10 +253,10 @@ struct gdev_channel {
 	bool outer; /* of such a graph: it has a port at one end alone */
 	unsigned
 		waiters; /* threads that wait for a datablock of it, in schedules that look at priorities, */
-	int waiter_proxy; /* and for the most urgent since nobody did */
-	bool owed;        /* `from` has a datablock for it, for which it has no room */
-	bool ended;       /* nothing more comes in */
-	bool broken;      /* nobody takes anything out any more */
+	struct whom waiter; /* and the most urgent since nobody did */
+	bool owed;          /* `from` has a datablock for it, for which it has no room */
+	bool ended;         /* nothing more comes in */
+	bool broken;        /* nobody takes anything out any more */
 };
 
 struct gdev_ptask {
@@ -284,9 +290,9 @@ struct gdev_ptask {
 	bool staged; /* the host brings all its inputs: devices do not reach one another */
 	bool ended;
 	int priority, proxy;
-	bool awaited;      /* somebody waits for what comes of it, as of the last look (proxy.c), */
-	int awaited_proxy; /* and so urgently */
-	uint64_t ready_ns; /* since when it waits for a device */
+	bool awaited; /* somebody waits for what comes of it, as of the last look (proxy.c), */
+	struct whom awaiter; /* the most urgent of them */
+	uint64_t ready_ns;   /* since when it waits for a device */
 	double average_wait_ms, average_run_ms;
 	uint64_t moved;
 	uint64_t mark;            /* of the last search that came here, */
@@ -367,18 +373,22 @@ bool schedule_next(struct gdev_graph *graph);
 
 /* proxy.c: for whom ptasks work (5.1). */
 
-/* Whether anybody asks. */
+/* Whether anybody asks: the schedule, or gdevd, which ranks what is done for other processes. */
 bool proxies_count(const struct gdev_graph *graph);
-/* Of a thread, or the first one of a process, by the kernel; 0: the caller. `otherwise`: it is gone. */
-int proxy_of(int32_t thread, int otherwise);
-void block_pushed_by(struct gdev_datablock *block, int proxy);
+/* By the kernel: the calling thread; the first thread of a process, which is as urgent as it was if it is gone. */
+struct whom whom_calls(void);
+struct whom whom_is(int32_t process, int was);
+struct whom more_urgent(struct whom one, struct whom two);
+void block_pushed_by(struct gdev_datablock *block, struct whom whom);
 /* A thread waits for a datablock of the channel, until channel_await_no_more(). */
-void channel_await(struct gdev_channel *channel, int proxy);
+void channel_await(struct gdev_channel *channel, struct whom whom);
 void channel_await_no_more(struct gdev_channel *channel);
 /* What is in the ptask's output ports is for whom its inputs are. */
 void ptask_hand_on(struct gdev_ptask *ptask);
 /* With what the program has set. */
 int ptask_proxy(struct gdev_ptask *ptask);
+/* What is submitted from here on is for whom the ptask works. Returns what gdev_submit_for() then takes. */
+int32_t ptask_submits(struct gdev_ptask *ptask);
 
 /* flow.c: the host is to see to the ptask. */
 void ptask_needs_host(struct gdev_ptask *ptask);

@@ -295,12 +295,14 @@ static void skip(struct gdev_ptask *ptask)
 
 void ptask_invoke(struct gdev_ptask *ptask, unsigned device)
 {
+	int32_t before = ptask_submits(ptask);
 	int error = 0;
 
 	if (is_skipped(ptask))
 		skip(ptask);
 	else
 		error = invoke(ptask, lane_to_invoke(ptask, device));
+	gdev_submit_for(before);
 	if (error)
 		graph_fail(ptask->graph, error, ptask);
 	else

@@ -113,7 +113,7 @@ int member_create(struct gdev_graph *graph, int socket, uint32_t uid, int32_t pi
 	member->graph = graph;
 	member->uid = uid;
 	member->pid = pid;
-	member->proxy = proxy_of(pid, 0);
+	member->proxy = whom_is(pid, 0).proxy;
 	member->class = class;
 	member->socket = (struct door){DOOR_SOCKET, socket, member};
 	member->bell = (struct door){DOOR_BELL, -1, member};
@@ -344,11 +344,15 @@ void member_heard(struct member *member)
 
 /* ---- serving ---- */
 
+/* What it asks for is done for it. */
 static bool serve_member(struct member *member)
 {
+	int32_t before = gdev_submit_for(member->pid);
 	bool some = member_take_requests(member, REQUESTS_A_TURN);
 
-	return member_serve_ends(member) || some;
+	some |= member_serve_ends(member);
+	gdev_submit_for(before);
+	return some;
 }
 
 static bool has_ends(const struct member *member)

@@ -98,25 +98,26 @@ int member_find_end(struct member *member, struct graph_message *message)
 }
 
 /* What it pushed before it died is as urgent as it was. */
-static int proxy_now(struct member *member)
+static struct whom whom_now(struct member *member)
 {
-	if (proxies_count(member->graph))
-		member->proxy = proxy_of(member->pid, member->proxy);
-	return member->proxy;
+	struct whom whom = whom_is(member->pid, member->proxy);
+
+	member->proxy = whom.proxy;
+	return whom;
 }
 
 /* Whether it waits for a datablock may have changed. */
 static void note_wait(struct member *member, struct end *end)
 {
 	/* A ptask that runs elsewhere is awaited by those behind it alone. */
-	bool awaits = end->wanted && !end->ptask && !end->channel->count && !end->closed &&
-		      !member->left && proxies_count(member->graph);
+	bool awaits =
+		end->wanted && !end->ptask && !end->channel->count && !end->closed && !member->left;
 
 	if (awaits == end->awaits)
 		return;
 	end->awaits = awaits;
 	if (awaits)
-		channel_await(end->channel, proxy_now(member));
+		channel_await(end->channel, whom_now(member));
 	else
 		channel_await_no_more(end->channel);
 }
@@ -307,10 +308,10 @@ static struct end *end_of(struct member *member, const struct graph_request *req
 	return !end->closed && end->pushes == pushes ? end : NULL;
 }
 
-static int pushed_for(struct member *member, struct end *end)
+static struct whom pushed_for(struct member *member, struct end *end)
 {
-	return end->ptask ? elsewhere_made(end->ptask, end->number++, proxy_now(member))
-			  : proxy_now(member);
+	return end->ptask ? elsewhere_made(end->ptask, end->number++, whom_now(member))
+			  : whom_now(member);
 }
 
 static int on_push(struct member *member, const struct graph_request *request)
@@ -476,7 +477,7 @@ struct known *known_take(struct member *member, struct end *end)
 	*known = (struct known){
 		.member = member, .block = channel_take(end->channel), .offset = GRAPH_NOWHERE};
 	if (end->ptask && !end->sticky)
-		elsewhere_took(end->ptask, end->number++, known->block->proxy);
+		elsewhere_took(end->ptask, end->number++, known->block->whom);
 	member->held++;
 	end->wanted--;
 	member->wanted--;

@@ -201,10 +201,12 @@ static int play_mourn(const char *name, const char *where, int first, int count)
 	return gdev_pull(found, GDEV_FOREVER, &block) != -GDEV_E_SESSION_LOST;
 }
 
-/* At that nice value: pushes one, or waits to pull one and says so. */
+/* At that nice value: pushes one (2: as another user), or waits to pull one and says so. */
 static int play_nice(const char *name, const char *where, int nice, int push)
 {
 	if (setpriority(PRIO_PROCESS, 0, nice))
+		return 1;
+	if (push == 2 && (setgid(12345) || setuid(12345)))
 		return 1;
 	return push ? play_push(name, where, 1, 1) : play_mourn(name, where, 0, 0);
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -355,6 +356,63 @@ static void test_for_whom(void **state)
 	fixture_teardown((void **)&f);
 }
 
+/* Until gdevd says of the one session that there is, how nice it is and by whom. */
+static void await_rank(int nice, const char *by)
+{
+	char text[8192], wanted[80];
+	bool found = false;
+
+	snprintf(wanted, sizeof wanted, "\"own\": %d, \"from\": \"%s\"", nice, by);
+	for (unsigned i = 0; i < 500 && !found; i++) {
+		run_gdev("status --json | tr -s '\\n ' ' '", text, sizeof text);
+		found = strstr(text, wanted);
+	}
+	if (!found)
+		fail_msg("no %s in %s", wanted, text);
+}
+
+/* gdevd ranks the graph's session by whom it works for, though the owner's thread sends it all. Another user's process makes it more
+ * patient, and never more urgent. */
+static void test_rank(void **state)
+{
+	struct gdev_graph_options options = {.name = "ranked", .mode = 0606, .lanes = 1};
+	int before = getpriority(PRIO_PROCESS, 0);
+	struct process urgent;
+	struct gdev_channel *in;
+	struct fixture *f;
+	struct scaler a;
+	char name[32];
+
+	if (geteuid())
+		skip(); /* only root can be somebody else, or more urgent again */
+	f = fixture_open(&options);
+	a = scaler(f, 2);
+	in = named(f, "in", NULL, a.in, true);
+	named(f, "out", a.out, NULL, true);
+	good(f->graph, gdev_graph_run(f->graph));
+	snprintf(name, sizeof name, "%u/ranked", geteuid());
+	assert_int_equal(setpriority(PRIO_PROCESS, 0, 10), 0);
+	push_ints(f, in, 1);
+	await_rank(10, "process");
+	assert_int_equal(finish(start("nice", "ranked", "in", 15, 1)), 0);
+	await_rank(15, "opener");
+	push_ints(f, in, 1);
+	await_rank(10, "process");
+	assert_int_equal(finish(start("nice", name, "in", 15, 2)), 0);
+	await_rank(15, "opener");
+	assert_int_equal(finish(start("nice", name, "in", 5, 2)), 0);
+	await_rank(10, "process");
+	setpriority(PRIO_PROCESS, 0, 5);
+	urgent = start("hang", "ranked", "in", 1, 0);
+	setpriority(PRIO_PROCESS, 0, 10);
+	await_word(urgent);
+	await_rank(5, "opener");
+	kill_it(urgent);
+	await_rank(10, "process");
+	fixture_teardown((void **)&f);
+	setpriority(PRIO_PROCESS, 0, before);
+}
+
 static void test_killed_pusher(void **state)
 {
 	struct fixture *f = open_named("dies");
@@ -546,6 +604,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stranger_changes),
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_for_whom),
+		cmocka_unit_test(test_rank),
 		cmocka_unit_test(test_killed_pusher),
 		cmocka_unit_test(test_killed_puller),
 		cmocka_unit_test(test_killed_owner),
