@@ -145,10 +145,14 @@ json_t *graph_look_create(void)
 static ssize_t receive(int socket, void *message, size_t room, int *fds, size_t *count)
 {
 	struct pollfd readable = {.fd = socket, .events = POLLIN};
+	bool descriptors = false;
 	ssize_t length;
 
 	if (poll(&readable, 1, ANSWER_MS) <= 0)
 		return -ETIMEDOUT;
+	/* Who closes what a stranger has sent may have to wait: it is never received. */
+	if (!fds && fd_peek(socket, message, room, &descriptors) >= 0 && descriptors)
+		return -EPROTO;
 	length = fd_receive(socket, message, room, fds, count);
 	return length ? length : -EPIPE;
 }
@@ -226,6 +230,8 @@ int graph_look(int gdevd, uint32_t uid, const char *name, json_t **look)
 		json_decref(all);
 	else
 		*look = all;
+	if (owner >= 0 && fd_holds_descriptors(owner) > 0)
+		steal_fd(&owner); /* until the command ends */
 	return error;
 }
 

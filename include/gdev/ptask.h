@@ -108,7 +108,8 @@ void gdev_graph_close(struct gdev_graph *graph);
  *
  * Ends. When this process closes the graph, or dies, its ends of channels are closed as those of pipes are: a channel
  * from which the last process that pushed is gone ends; one from which the last that pulled is gone drops what comes.
- * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. */
+ * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. When it
+ * lives and does not answer, those without a deadline return -ETIMEDOUT after 30 s, but for gdev_graph_load(). */
 int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **graph);
 
 /* The same, and the ptasks of this process's part run in a session of its own, on that virtual GPU (NULL: the first one that it

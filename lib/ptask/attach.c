@@ -96,7 +96,7 @@ static int wait_for_answer(const struct remote *remote, const struct graph_messa
 	int ready;
 
 	do
-		ready = poll(&readable, 1, loads ? -1 : (int)(ANSWER_NS / NS_PER_MS));
+		ready = poll(&readable, 1, loads ? -1 : (int)(remote->answer_ns / NS_PER_MS));
 	while (ready < 0 && errno == EINTR);
 	return ready > 0 ? 0 : -ETIMEDOUT;
 }
@@ -273,6 +273,7 @@ static struct gdev_graph *create(const char *name, int socket)
 	list_init(&remote->pool.free);
 	remote->socket = socket;
 	remote->bell = remote->poll = -1;
+	remote->answer_ns = ANSWER_NS;
 	graph->remote = remote;
 	return graph;
 }

@@ -22,6 +22,8 @@ struct remote {
 	uint64_t ours_bytes, theirs_bytes;
 	struct pool pool; /* of `ours` */
 	uint32_t requests_tail, answers_head, waiting, changes, woken_for;
+	uint64_t
+		answer_ns; /* so long an owner that lives may take to answer; then calls return -ETIMEDOUT */
 	uint32_t serial, answered; /* of the last request, and of the last answer */
 	bool polling;              /* a thread waits for the owner, and others for it */
 	struct gdev_datablock *known[2 * GRAPH_IDS];

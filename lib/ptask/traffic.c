@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "lib/ptask/remote.h"
 
 static int enter(struct gdev_graph *graph)
@@ -53,21 +54,29 @@ int remote_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t
 	return error;
 }
 
-/* The owner brings the contents. */
+static uint64_t answer_deadline(const struct remote *remote)
+{
+	return clock_now_ns() + remote->answer_ns;
+}
+
+/* The owner brings the contents. When it has not in time, the next call waits on. */
 static int bring(struct gdev_datablock *block)
 {
 	struct gdev_graph *graph = block->graph;
 	struct graph_request request = {.type = GRAPH_BRING, .id = block->slot};
+	uint64_t deadline_ns = answer_deadline(graph->remote);
 	int error = 0;
 
 	if (block->channel)
 		block->channel->remote->wants = true;
 	if (block->offset == GRAPH_NOWHERE && block->brought != 1) {
 		block->brought = 1;
-		error = remote_ask(graph, request, GDEV_FOREVER);
+		error = remote_ask(graph, request, deadline_ns);
+		if (error)
+			block->brought = error;
 	}
 	while (!error && block->offset == GRAPH_NOWHERE && block->brought == 1)
-		error = remote_wait(graph, GDEV_FOREVER);
+		error = remote_wait(graph, deadline_ns);
 	if (!error && block->offset == GRAPH_NOWHERE)
 		error = block->brought;
 	return error;
@@ -275,7 +284,7 @@ int remote_end(struct gdev_channel *channel)
 	end = channel->remote;
 	request.end = end->index;
 	if (!end->closed)
-		error = remote_ask(graph, request, GDEV_FOREVER);
+		error = remote_ask(graph, request, answer_deadline(graph->remote));
 	if (!error && !end->closed) {
 		end->closed = true;
 		graph->remote->wanted -= end->wanted;

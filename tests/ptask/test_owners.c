@@ -225,6 +225,51 @@ static void test_answers_again(void **state)
 	require_open(false);
 }
 
+static void find_out(struct gdev_graph *graph, struct gdev_channel **channel)
+{
+	struct graph_message message = {.type = GRAPH_FIND, .serial = 2};
+
+	message.find.capacity = 4;
+	message.find.stride = 4;
+	message.find.count[0] = message.find.count[1] = message.find.count[2] = 1;
+	message.find.bytes = 4;
+	say(message, false);
+	assert_int_equal(gdev_channel_find(graph, "out", 0, channel), 0);
+}
+
+static void answer(struct gdev_graph *graph, struct graph_answer answer)
+{
+	struct graph_segment *segment = graph->remote->segment;
+
+	segment->answers[segment->answers_tail % GRAPH_ANSWERS] = answer;
+	segment->answers_tail++;
+}
+
+/* Nobody waits for ever for an owner that says nothing, also in calls that have no deadline. */
+static void test_says_nothing(void **state)
+{
+	struct gdev_datablock *block;
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+	uint32_t value;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	find_out(graph, &channel);
+	graph->remote->answer_ns = 10000000;
+	assert_int_equal(gdev_pull(channel, 0, &block), -EAGAIN);
+	answer(graph, (struct graph_answer){GRAPH_PULLED, 0, GRAPH_IDS, 0, GRAPH_NOWHERE, 4});
+	assert_int_equal(gdev_pull(channel, 0, &block), 0);
+	assert_int_equal(gdev_datablock_read(block, 0, &value, 4), -ETIMEDOUT);
+	answer(graph, (struct graph_answer){.type = GRAPH_BROUGHT, .id = GRAPH_IDS});
+	assert_int_equal(gdev_datablock_read(block, 0, &value, 4), 0);
+	gdev_datablock_put(block);
+	graph->remote->segment->requests_head -= GRAPH_REQUESTS; /* no room */
+	assert_int_equal(gdev_channel_end(channel), -ETIMEDOUT);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_answers_with_descriptors),
 		cmocka_unit_test(test_rings_with_descriptors),
 		cmocka_unit_test(test_answers_again),
+		cmocka_unit_test(test_says_nothing),
 	};
 
 	alarm(30); /* what goes wrong may do so without end */
