@@ -764,8 +764,10 @@ CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd,
 /* ---- what gdev's scheduler wants ---- */
 
 /* *revoked: 1 while others wait for the device and the context's session has been told to leave it, else 0. A kernel that can end
- * and be launched again should. Never 1 in a virtual machine. Any thread. */
+ * and be launched again should. CUDA_ERROR_NOT_SUPPORTED: nobody says so here, in a virtual machine. Any thread. */
 CUresult CUDAAPI cuGdevCtxGetRevoked(int *revoked);
+/* As cuStreamSynchronize, but CUDA_ERROR_NOT_READY when that has taken so long. */
+CUresult CUDAAPI cuGdevStreamWait(CUstream hStream, uint64_t timeout_ns);
 
 #include "cuda_array.h"
 #include "cuda_vmm.h"

@@ -408,7 +408,7 @@ inline __device__ bool DeviceLoop::is_over(gloop_u64 now)
 	if (now - began_ns < grid.slice_ns)
 		return false;
 	volatile gloop_crowd *crowd = grid.crowd;
-	if (!grid.poll_ns || crowd->begun != grid.launch * grid.block_count || crowd->left == grid.launch ||
+	if (!grid.stays || crowd->begun != grid.launch * grid.block_count || crowd->left == grid.launch ||
 		((volatile gloop_line *)grid.lines)->leave == grid.launch)
 		return true;
 	began_ns = now;
@@ -497,7 +497,7 @@ inline __device__ void DeviceLoop::leave()
 	bool ready = (state->used & ~state->waiting & ~state->starved) != 0;
 
 	state->ended = !state->used;
-	if (ready)
+	if (ready || (state->used && !grid.poll_ns))
 		((volatile gloop_crowd *)grid.crowd)->left = grid.launch;
 	line->seen = state->answers;
 	line->launch = grid.launch;

@@ -149,7 +149,8 @@ GLOOP_ASSERT(sizeof(struct gloop_state) == 256 + GLOOP_SLOTS * GLOOP_SLOT_BYTES)
 /* What the blocks of a kernel know of each other, in device memory. */
 struct gloop_crowd {
 	gloop_u32 begun; /* how often one has begun, in all launches */
-	gloop_u32 left;  /* the number of the last launch that one has left with callbacks ready */
+	/* The number of the last launch that one has left with callbacks ready; or, in blocking mode, with callbacks. */
+	gloop_u32 left;
 };
 
 /* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block; of pages,
@@ -160,7 +161,7 @@ struct gloop_grid {
 	struct gloop_rpc *rpcs;
 	gloop_u8 *pages;
 	gloop_u64 page_bytes;
-	/* After each such time, at the next boundary of callbacks, a block leaves if poll_ns is 0, if another block of the
+	/* After each such time, at the next boundary of callbacks, a block leaves unless it stays, if another block of the
 	 * kernel may need its place, or if the host says so (gloop_line.leave). */
 	gloop_u64 slice_ns;
 	gloop_u64 poll_ns; /* a block with nothing ready leaves when it has been so for so long */
@@ -170,7 +171,9 @@ struct gloop_grid {
 	struct gloop_crowd *crowd;
 	gloop_u32 launch; /* this one's number, counted from 1 */
 	gloop_u32 block_count;
+	gloop_u32 stays; /* 1: the host looks for requests meanwhile */
+	gloop_u32 unused;
 };
-GLOOP_ASSERT(sizeof(struct gloop_grid) == 80);
+GLOOP_ASSERT(sizeof(struct gloop_grid) == 88);
 
 #endif

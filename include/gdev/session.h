@@ -189,9 +189,9 @@ int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_
 int64_t gdev_memory_write(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
 	uint64_t offset, int flags);
 
-/* Whether others wait for compute, and the session has been told to leave: a kernel that can end soon, and be launched again,
- * lets them have it sooner. Never in a virtual machine. Any thread. */
-bool gdev_session_revoked(struct gdev_session *session);
+/* 1: others wait for compute, and the session has been told to leave: a kernel that can end soon, and be launched again,
+ * lets them have it sooner. Else 0; -ENOTSUP in a virtual machine, where nobody says so. Any thread. */
+int gdev_session_revoked(struct gdev_session *session);
 
 /* ---- managed memory ----
  *

@@ -142,10 +142,12 @@ CUresult cuGdevMemWrite(
 CUresult cuGdevCtxGetRevoked(int *revoked)
 {
 	CUcontext context;
+	int told;
 
 	TRY(current_context(&context));
 	if (!revoked)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
-	*revoked = gdev_session_revoked(context->session);
-	return CUDA_SUCCESS;
+	told = gdev_session_revoked(context->session);
+	*revoked = told > 0;
+	return result_of(min_of(told, 0), "nobody says so in a virtual machine");
 }

@@ -22,8 +22,9 @@
 #define SLICE_US 1000
 #define LOOK_NS                                                                                    \
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
-#define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
-/* In polling mode a launch lasts so long at most: what waits for the kernel's end in this session waits no longer. */
+#define PAUSE_NS (50 * NS_PER_US)      /* between two looks, later */
+#define SLEEP_NS_MIN (500 * NS_PER_US) /* shorter slices end the launch in blocking mode */
+/* A launch lasts so long at most: what waits for the kernel's end in this session waits no longer. */
 #define LAUNCH_NS (10 * NS_PER_MS)
 #define BLOCKS_MAX (1u << 20)
 /* Of the pages of all blocks: locking memory takes half a millisecond a MiB and more. */
@@ -389,7 +390,9 @@ static bool is_to_leave(const struct run *run)
 
 	if (run->leaves || clock_now_ns() - run->launched_ns >= LAUNCH_NS)
 		return true;
-	return run->host.get_revoked && run->host.get_revoked(&revoked) == CUDA_SUCCESS && revoked;
+	if (!run->host.get_revoked)
+		return false;
+	return run->host.get_revoked(&revoked) != CUDA_SUCCESS || revoked;
 }
 
 /* The revocation, as blocks see it at the ends of their slices. */
@@ -419,6 +422,32 @@ static int serve_kernel(struct run *run)
 				run, clock_now_ns() - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
 	}
 	return answered;
+}
+
+/* Blocking: sleeps until the kernel has ended, but for two looks a slice. */
+static int sleep_beside_kernel(struct run *run)
+{
+	for (;;) {
+		CUresult result = run->host.wait(run->stream, run->grid.slice_ns / 2);
+		int error;
+
+		if (result != CUDA_ERROR_NOT_READY)
+			return cuda(run, result);
+		serve_requests(run);
+		error = wait_for_events(run, 0);
+		if (error < 0)
+			return error;
+		if (!run->told && is_to_leave(run))
+			tell_to_leave(run);
+	}
+}
+
+static int serve_launch(struct run *run)
+{
+	if (run->options->poll_us)
+		return serve_kernel(run);
+	return run->grid.stays ? sleep_beside_kernel(run)
+			       : cuda(run, cuStreamSynchronize(run->stream));
 }
 
 enum next { NEXT_NOTHING, NEXT_WAIT, NEXT_LAUNCH, NEXT_GO_ON };
@@ -479,10 +508,8 @@ static int serve(struct run *run)
 
 		if (!error && next == NEXT_GO_ON)
 			serve_requests(run);
-		if (!error && run->options->poll_us)
-			error = serve_kernel(run);
-		else if (!error)
-			error = cuda(run, cuStreamSynchronize(run->stream));
+		if (!error)
+			error = serve_launch(run);
 		end_ns = clock_now_ns();
 		run->report->launched_ns += end_ns - begin_ns;
 		if (error)
@@ -522,6 +549,7 @@ static int check(struct run *run, const struct gloop_shape *shape)
 	cuGetProcAddress("cuGdevMemWrite", (void **)&run->host.write, CUDA_VERSION, 0, NULL);
 	cuGetProcAddress(
 		"cuGdevCtxGetRevoked", (void **)&run->host.get_revoked, CUDA_VERSION, 0, NULL);
+	cuGetProcAddress("cuGdevStreamWait", (void **)&run->host.wait, CUDA_VERSION, 0, NULL);
 	if (run->host.page_bytes % 64 || run->host.page_bytes > GLOOP_PAGE_MAX)
 		return -EINVAL;
 	run->host.page_count = (uint32_t)max_of(
@@ -538,6 +566,22 @@ static int prepare_table(struct run *run)
 			return index;
 	}
 	return 0;
+}
+
+/* Whether the device can hold all blocks at once. If not, blocks leave for each other, and the host need not look. */
+static bool fits(const struct run *run)
+{
+	const struct gloop_shape *s = &run->shape;
+	int each = 0, multiprocessors = 0;
+	CUdevice device;
+
+	return cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+	       cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+		       device) == CUDA_SUCCESS &&
+	       cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, run->kernel,
+		       (int)(s->block[0] * s->block[1] * s->block[2]),
+		       s->shared_bytes) == CUDA_SUCCESS &&
+	       (uint64_t)each * (uint64_t)multiprocessors >= run->blocks;
 }
 
 static int prepare_memory(struct run *run)
@@ -585,6 +629,8 @@ static int prepare_memory(struct run *run)
 		.crowd = (void *)(uintptr_t)(run->states + states),
 		.block_count = run->blocks,
 	};
+	run->grid.stays = run->options->poll_us ||
+			  (run->host.wait && run->grid.slice_ns >= SLEEP_NS_MIN && fits(run));
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){
 			.rpc = &run->rpcs[i], .block = (uint32_t)(i / GLOOP_SLOTS), .made = -1};

@@ -83,9 +83,10 @@ struct host { /* what requests need of the run */
 	char *pages; /* page-locked: of each block, page_count */
 	uint32_t page_bytes, page_count;
 	bool confined;
-	/* cuGdevMemRead() and its counterpart, and cuGdevCtxGetRevoked(); NULL: this libcuda is not gdev's. */
+	/* cuGdevMemRead() and so on; NULL: this libcuda is not gdev's. */
 	__typeof__(cuGdevMemRead) *read, *write;
 	__typeof__(cuGdevCtxGetRevoked) *get_revoked;
+	__typeof__(cuGdevStreamWait) *wait;
 	bool reaches; /* one of them has reached device memory: where that is possible, it is in this session's turns */
 };
 

@@ -393,9 +393,11 @@ bool gdev_session_copies(struct gdev_session *session)
 	       __atomic_load_n(&header_of(session)->direct_possible, __ATOMIC_RELAXED);
 }
 
-bool gdev_session_revoked(struct gdev_session *session)
+int gdev_session_revoked(struct gdev_session *session)
 {
-	return __atomic_load_n(&header_of(session)->revoked, __ATOMIC_RELAXED);
+	if (!session->transport->ops->device_map)
+		return -ENOTSUP;
+	return __atomic_load_n(&header_of(session)->revoked, __ATOMIC_RELAXED) != 0;
 }
 
 bool direct_prepare(struct gdev_session *session, uint64_t address, bool create)

@@ -154,6 +154,7 @@ static void of_memory(CUresult expected)
 	OURS(REFUSED(expected, cuGdevMemRead(0, 0, 0, 0, 0, NULL)));
 	OURS(REFUSED(expected, cuGdevMemWrite(0, 0, 0, 0, 0, NULL)));
 	OURS(REFUSED(expected, cuGdevCtxGetRevoked(NULL)));
+	OURS(REFUSED(expected, cuGdevStreamWait(NULL, 0)));
 	OURS(REFUSED(expected, cuShmGet(NULL, 0, 0, 0)));
 	OURS(REFUSED(expected, cuShmAt(NULL, 0, 0)));
 	OURS(REFUSED(expected, cuShmDt(alive.memory)));

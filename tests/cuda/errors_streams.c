@@ -45,6 +45,7 @@ static void with_stream(CUstream bad)
 		bad, NULL, NULL, 0, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
 	INVALID_HANDLE(cuStreamQuery(bad));
 	INVALID_HANDLE(cuStreamSynchronize(bad));
+	INVALID_HANDLE(cuGdevStreamWait(bad, 0));
 	INVALID_HANDLE(cuStreamDestroy(bad));
 	INVALID_HANDLE(cuStreamCopyAttributes(bad, alive.stream));
 	INVALID_HANDLE(cuStreamCopyAttributes(alive.stream, bad));

@@ -235,6 +235,41 @@ extern "C" __global__ void read_beside(
 	});
 }
 
+static __device__ void work_on(DeviceLoop *loop, volatile unsigned *words)
+{
+	__shared__ unsigned over;
+
+	__syncthreads();
+	if (leads()) {
+		words[1]++;
+		over = words[0];
+	}
+	__syncthreads();
+	if (!over)
+		loop->postTask([=](DeviceLoop *loop) { work_on(loop, words); });
+}
+
+static __device__ void read_often(
+	DeviceLoop *loop, char *to, volatile unsigned *words, unsigned left)
+{
+	gloop::fs::read(loop, 0, 0, 64, to, [=](DeviceLoop *loop, long long got) {
+		if (left > 1)
+			read_often(loop, to, words, left - 1);
+		else if (leads())
+			words[0] = (unsigned)got;
+	});
+}
+
+/* Callbacks without end, words[1] of them, until a page has been read so often meanwhile. */
+extern "C" __global__ void read_meanwhile(
+	gloop_grid grid, char *to, unsigned *words, unsigned reads)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		read_often(loop, to, words, reads);
+		work_on(loop, words);
+	});
+}
+
 /* The first block maps descriptor 0, from 7 on, and adds all up, a part in each thread; then what makes no sense. results: the sum;
  * whether it was mapped; and of each call that makes no sense. */
 extern "C" __global__ void map_file(

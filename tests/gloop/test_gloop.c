@@ -64,10 +64,10 @@ static void test_a_block_goes_on_where_it_was_suspended(void **state)
 }
 
 /* A launch lasts ten milliseconds, and not one. */
-static void test_a_polling_kernel_stays_while_nobody_waits(void **state)
+static void check_stay(uint32_t poll_us)
 {
-	struct gloop_options options = {.poll_us = GLOOP_POLL};
-	unsigned count[32], steps = 50000;
+	struct gloop_options options = {.poll_us = poll_us};
+	unsigned count[32], steps = 200000;
 	CUdeviceptr counts = device_bytes(sizeof(count), NULL);
 	struct gloop_report report;
 
@@ -77,6 +77,12 @@ static void test_a_polling_kernel_stays_while_nobody_waits(void **state)
 		assert_int_equal(count[i], steps);
 	assert_in_range(report.launches, 2, UINT32_MAX); /* else it was too short */
 	assert_in_range(report.launched_ns, 10000000 * (report.launches - 1), UINT64_MAX);
+}
+
+static void test_a_kernel_stays_while_nobody_waits(void **state)
+{
+	check_stay(GLOOP_POLL);
+	check_stay(0);
 }
 
 static void test_64_callbacks_wait_and_no_more(void **state)
@@ -312,6 +318,32 @@ static void test_of_reads_of_a_file_each_gets_a_page_in_its_turn(void **state)
 			assert_int_equal(counts[2 * block + 1], 1);
 		}
 	}
+	close(fd);
+	unlink(path);
+}
+
+/* Also in blocking mode, while nobody waits for the device. */
+static void test_a_kernel_that_works_is_answered_where_it_is(void **state)
+{
+	const char *path = path_of("meanwhile");
+	int fd = (make_file(path), open(path, O_RDONLY));
+	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
+	CUdeviceptr to = device_bytes(64, NULL);
+	unsigned words[2], reads = 40;
+	struct gloop_report report;
+
+	for (unsigned i = 0; i < 2; i++) {
+		CUdeviceptr memory = device_bytes(sizeof(words), NULL);
+
+		options.poll_us = i ? GLOOP_POLL : 0;
+		assert_int_equal(run("read_meanwhile", 1, 32, &options, &report,
+					 parameters(&to, &memory, &reads)),
+			0);
+		take_bytes(words, memory, sizeof(words));
+		assert_int_equal(words[0], 64);
+		assert_true(report.launches < 30);
+	}
+	cuMemFree(to);
 	close(fd);
 	unlink(path);
 }
@@ -579,7 +611,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_run_in_every_thread),
 		cmocka_unit_test(test_a_block_goes_on_where_it_was_suspended),
-		cmocka_unit_test(test_a_polling_kernel_stays_while_nobody_waits),
+		cmocka_unit_test(test_a_kernel_stays_while_nobody_waits),
 		cmocka_unit_test(test_64_callbacks_wait_and_no_more),
 		cmocka_unit_test(test_a_kernel_without_a_loop_is_an_error),
 		cmocka_unit_test(test_options_that_make_no_sense_are_errors),
@@ -591,6 +623,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(
 			test_what_is_written_is_fetched_also_when_it_had_to_wait_for_a_page),
 		cmocka_unit_test(test_of_reads_of_a_file_each_gets_a_page_in_its_turn),
+		cmocka_unit_test(test_a_kernel_that_works_is_answered_where_it_is),
 		cmocka_unit_test(test_a_file_is_mapped),
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
