@@ -58,6 +58,13 @@ static void forget_answers(struct worker *worker)
 	}
 }
 
+static bool is_over_limit(const struct worker *worker)
+{
+	const struct memory_account *account = &worker->session->vgpu->memory;
+
+	return account->used_bytes > account->limit_bytes;
+}
+
 static void on_overdue(struct deadline *deadline, uint64_t now_ns)
 {
 	struct worker *worker = container_of(deadline, struct worker, residency.overdue);
@@ -67,7 +74,11 @@ static void on_overdue(struct deadline *deadline, uint64_t now_ns)
 			(int)worker->pid);
 		worker->residency.late = true;
 	} else if (residency_has_compute(worker)) {
-		await_step(worker);
+		/* A session that never pauses is asked again for what its virtual GPU has beyond its limit. */
+		if (is_over_limit(worker))
+			residency_refreshed(worker);
+		else
+			await_step(worker);
 	} else {
 		forget_answers(worker);
 	}

@@ -154,6 +154,24 @@ static void who_gives_something_else_is_not_waited_for(void **state)
 	assert_false(is_step(&worker, 2 * MIB, 0));
 }
 
+static void who_never_pauses_is_asked_again_for_a_limit(void **state)
+{
+	struct session session = {.daemon = &gdevd, .vgpu = &vgpu};
+	struct worker worker;
+
+	order(&worker, 8 * MIB, 0, EVICT_LIMIT);
+	worker.session = &session;
+	session.entities[RESOURCE_COMPUTE].state = ENTITY_HOLDING;
+	memory_charge(&vgpu.memory, 8 * MIB);
+	worker.residency.order = 0;
+	worker.residency.says = GIVES_LATER;
+	worker.residency.overdue.expired(&worker.residency.overdue, clock_now_ns());
+	assert_int_equal(worker.residency.says, GIVES_LATER);
+	vgpu.memory.limit_bytes = 4 * MIB;
+	worker.residency.overdue.expired(&worker.residency.overdue, clock_now_ns());
+	assert_int_equal(worker.residency.says, GIVES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +182,8 @@ int main(void)
 			who_takes_again_what_it_gave_is_not_waited_for, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			who_gives_something_else_is_not_waited_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			who_never_pauses_is_asked_again_for_a_limit, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("overdue", tests, NULL, NULL);

@@ -25,8 +25,10 @@
  * that copies from the device also to map chunks, for the session that is to have the memory. */
 #define MOVING_BYTES (8ull << 20)
 /* A launch that a kernel on the device may wait for is held for so long: as long as a session whose kernels wait like that
- * keeps a turn which is over (worker/grants.c). */
+ * keeps a turn which is over (worker/grants.c). If that was in vain, it may be that no kernel waits, but that they take longer:
+ * for the next order, which comes ten seconds later, it is held for twice as long, and for 1.8 s at most. */
 #define HOLD_NS (110 * NS_PER_MS)
+#define HOLD_DOUBLINGS 4
 
 static void move_out(struct core *core);
 static void write_job(struct job *job);
@@ -462,6 +464,8 @@ void evict_drained(struct core *core)
 		shared_drained(core);
 	if (!residency->draining_ns || !evict_is_drained(core, residency->sequence))
 		return;
+	if (evict_holds_launches(residency))
+		residency->let_go = 0;
 	residency->draining_ns = 0;
 	residency->ready = true;
 	residency_start(core, &residency->write, write_job);
@@ -478,12 +482,18 @@ static void client_stopped(struct core *core, struct direct_stop *stop)
 
 /* ---- launches that wait for a limit ---- */
 
+static uint64_t hold_until_ns(const struct residency *residency)
+{
+	return residency->draining_ns +
+	       (HOLD_NS << min_of(residency->let_go, (unsigned)HOLD_DOUBLINGS));
+}
+
 void evict_hold_launch(struct core *core)
 {
 	const struct residency *residency = &core->residency;
 
 	if (residency->draining_ns && evict_holds_launches(residency))
-		service_timer(core, residency->draining_ns + HOLD_NS);
+		service_timer(core, hold_until_ns(residency));
 }
 
 /* Whether a launch is held of a stream that has nothing on the device: a kernel which is there may wait for it. */
@@ -501,7 +511,7 @@ static bool may_be_awaited(const struct residency *residency)
 uint64_t evict_tick(struct core *core, uint64_t now_ns)
 {
 	struct residency *residency = &core->residency;
-	uint64_t due_ns = residency->draining_ns + HOLD_NS;
+	uint64_t due_ns = hold_until_ns(residency);
 
 	if (!residency->draining_ns || !evict_holds_launches(residency) ||
 		!may_be_awaited(residency))
@@ -509,6 +519,7 @@ uint64_t evict_tick(struct core *core, uint64_t now_ns)
 	if (now_ns < due_ns)
 		return due_ns;
 	residency->order.flags &= ~(uint32_t)EVICT_LIMIT;
+	residency->let_go++;
 	residency_gone(core);
 	return UINT64_MAX;
 }

@@ -95,6 +95,7 @@ struct residency {
 	struct direct_stop stop;
 	uint64_t draining_ns; /* since when it waits for commands in flight; 0: it does not, */
 	uint64_t sequence;    /* up to this one */
+	unsigned let_go;      /* orders in a row for which launches were held in vain */
 	struct single_job write, drop;
 
 	struct device_queue *out, *in;   /* made when first needed */
