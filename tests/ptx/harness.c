@@ -13,6 +13,7 @@
 char printed[4096];
 char asserted[512];
 struct stuck stuck;
+uint64_t scratch_seed = 1;
 static __thread sigjmp_buf *escape;
 
 static int print(const struct ptx_launch *launch, const char *format, const void *args)
@@ -104,7 +105,18 @@ static void *aligned(size_t bytes)
 	void *p = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
 
 	assert_non_null(p);
-	memset(p, 0xa5, bytes);
+	return p;
+}
+
+static void *scratch(size_t bytes)
+{
+	uint8_t *p = aligned(bytes);
+	uint64_t state = scratch_seed;
+
+	for (size_t n = 0; n < bytes; n++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		p[n] = (uint8_t)(state >> 56);
+	}
 	return p;
 }
 
@@ -198,8 +210,8 @@ enum outcome run_blocks(struct program *p, const struct ptx_kernel *k, const str
 			.launch = &launch,
 			.first = first + blocks * t / r.pool,
 			.end = first + blocks * (t + 1) / r.pool};
-		workers[t].scratch = (struct ptx_scratch){aligned(launch.total_shared_bytes),
-			aligned(code->local_bytes), aligned(code->saved_bytes), t};
+		workers[t].scratch = (struct ptx_scratch){scratch(launch.total_shared_bytes),
+			scratch(code->local_bytes), scratch(code->saved_bytes), t};
 		assert_int_equal(
 			pthread_create(&workers[t].thread, &attributes, work, &workers[t]), 0);
 	}

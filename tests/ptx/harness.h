@@ -31,6 +31,9 @@ struct run {
 	const void *params;
 };
 
+/* What shared, local and saved memory holds before a kernel runs is drawn from this number. */
+extern uint64_t scratch_seed;
+
 /* What the last run's callbacks saw. */
 extern char printed[4096];
 extern char asserted[512];

@@ -315,17 +315,20 @@ static void begin_block(struct block *b, uint64_t number)
 	b->ctaid[1] = (uint32_t)(number / grid[0] % grid[1]);
 	b->ctaid[2] = (uint32_t)(number / grid[0] / grid[1]);
 	memset(b->barrier, 0, sizeof(b->barrier));
-	memset(b->shared, 0xa5, b->shared_bytes);
+	memset(b->shared_written, false, b->shared_bytes);
 	for (uint32_t k = 0; k < b->threads; k++) {
 		struct thread *t = &b->thread[k];
-		uint64_t *regs = t->regs;
-		uint8_t *local = t->local;
-
-		*t = (struct thread){.block = b, .index = k, .regs = regs, .local = local};
+		*t = (struct thread){.block = b,
+			.index = k,
+			.regs = t->regs,
+			.local = t->local,
+			.reg_written = t->reg_written,
+			.local_written = t->local_written};
 		t->tid[0] = k % shape[0];
 		t->tid[1] = k / shape[0] % shape[1];
 		t->tid[2] = k / shape[0] / shape[1];
-		memset(regs, 0, b->entry->reg_count * sizeof(*regs));
+		memset(t->reg_written, false, b->entry->reg_count);
+		memset(t->local_written, false, b->local_bytes);
 	}
 }
 
@@ -343,6 +346,7 @@ enum interp_outcome interp_run(struct interp *in)
 	uint64_t blocks = (uint64_t)in->grid[0] * in->grid[1] * in->grid[2];
 	uint64_t *regs;
 	uint8_t *locals;
+	bool *written;
 
 	in->why[0] = 0;
 	in->line = 0;
@@ -354,20 +358,26 @@ enum interp_outcome interp_run(struct interp *in)
 	b.random = in->schedule;
 	b.thread = calloc(b.threads, sizeof(*b.thread));
 	b.shared = aligned_alloc(64, (b.shared_bytes + 127) & ~63ull);
+	b.shared_written = malloc(b.shared_bytes + 1);
 	regs = calloc((size_t)b.threads * b.entry->reg_count + 1, sizeof(*regs));
 	locals = aligned_alloc(64, b.threads * b.local_bytes + 64);
-	if (!b.thread || !b.shared || !regs || !locals)
+	written = malloc(b.threads * (b.entry->reg_count + b.local_bytes) + 1);
+	if (!b.thread || !b.shared || !b.shared_written || !regs || !locals || !written)
 		abort();
 	for (uint32_t k = 0; k < b.threads; k++) {
 		b.thread[k].regs = regs + (size_t)k * b.entry->reg_count;
 		b.thread[k].local = locals + k * b.local_bytes;
+		b.thread[k].reg_written = written + k * (b.entry->reg_count + b.local_bytes);
+		b.thread[k].local_written = b.thread[k].reg_written + b.entry->reg_count;
 	}
 	for (uint64_t n = 0; n < blocks && b.outcome == INTERP_RAN; n++) {
 		begin_block(&b, n);
 		run_block(&b);
 	}
+	free(written);
 	free(locals);
 	free(regs);
+	free(b.shared_written);
 	free(b.shared);
 	free(b.thread);
 	return b.outcome;

@@ -17,7 +17,9 @@ enum interp_outcome {
 	INTERP_TRAPPED,
 	INTERP_DEADLOCKED, /* every thread waits or has left */
 	INTERP_ENDLESS,    /* more instructions than a test can mean */
-	INTERP_WRONG, /* what the manual leaves undefined: an address, a mask without its own lane */
+	/* What the manual leaves undefined: an address, a mask without its own lane, what a register or the block's memory
+	 * holds before it is written. */
+	INTERP_WRONG,
 	INTERP_UNKNOWN, /* an instruction that is not known here */
 };
 

@@ -126,6 +126,7 @@ static bool copy_bulk(struct thread *t, const struct inst *i)
 		thread_fails(t, INTERP_WRONG, "%u bytes", bytes);
 	for (unsigned k = 0; t->block->outcome == INTERP_RAN && k < bytes; k++)
 		to[k] = from[k];
+	thread_wrote(t, to, bytes);
 	if (inst_has(i, MOD_mbarrier))
 		change(t, thread_address_in(t, SPACE_SHARED, &o[3], 8), 0, 0, -(int64_t)bytes);
 	return true;

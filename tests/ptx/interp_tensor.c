@@ -131,5 +131,6 @@ uint32_t interp_tensor(struct thread *t, const struct inst *i)
 			t->block->shared + shuffled(&m, start + n * bytes),
 			find_element(&m, where));
 	}
+	thread_wrote(t, box, elements * bytes);
 	return (uint32_t)(elements * bytes);
 }

@@ -132,6 +132,19 @@ static uint64_t symbol(const struct thread *t, const struct operand *o)
 	return o->var->space == SPACE_GLOBAL ? (uintptr_t)t->block->in->globals + at : at;
 }
 
+static uint64_t register_value(struct thread *t, uint32_t id)
+{
+	const struct reg *r = &t->block->entry->regs[id];
+	char number[12] = "";
+
+	if (!t->reg_written[id]) {
+		if (r->number != PTX_NONE)
+			snprintf(number, sizeof(number), "%u", r->number);
+		thread_fails(t, INTERP_WRONG, "nobody has written %s%s", r->name, number);
+	}
+	return t->regs[id];
+}
+
 uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type)
 {
 	unsigned bits = ptx_type_bits[type];
@@ -142,7 +155,7 @@ uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type)
 		v = literal(o, type);
 		break;
 	case OPERAND_REG:
-		v = t->regs[o->id];
+		v = register_value(t, o->id);
 		break;
 	case OPERAND_SPECIAL:
 		v = special(t, o->id);
@@ -169,9 +182,11 @@ void thread_write(struct thread *t, const struct operand *o, unsigned type, uint
 	unsigned bits = ptx_type_bits[type];
 
 	value = interp_low(value, bits);
-	if (o->kind == OPERAND_REG)
+	if (o->kind == OPERAND_REG) {
 		t->regs[o->id] =
 			interp_low(value, ptx_type_bits[t->block->entry->regs[o->id].type]);
+		t->reg_written[o->id] = true;
+	}
 	for (unsigned k = 0; o->kind == OPERAND_VECTOR && k < o->count; k++) {
 		unsigned each = bits / o->count;
 
@@ -203,8 +218,7 @@ static uint8_t *within(struct thread *t, uint8_t *base, uint64_t size, uint64_t 
 	return NULL;
 }
 
-uint8_t *thread_address_in(
-	struct thread *t, unsigned space, const struct operand *o, unsigned bytes)
+static uint8_t *locate(struct thread *t, unsigned space, const struct operand *o, unsigned bytes)
 {
 	struct interp *in = t->block->in;
 	bool narrow =
@@ -237,10 +251,45 @@ uint8_t *thread_address_in(
 	return (uint8_t *)(uintptr_t)at;
 }
 
+/* Whether each byte of the block's memory at `p` is written; NULL: it is the block's not. */
+static bool *written(struct thread *t, const uint8_t *p)
+{
+	uint64_t shared = (uint64_t)(p - t->block->shared), local = (uint64_t)(p - t->local);
+
+	return shared < t->block->shared_bytes ? t->block->shared_written + shared
+	       : local < t->block->local_bytes ? t->local_written + local
+					       : NULL;
+}
+
+void thread_wrote(struct thread *t, const uint8_t *p, uint64_t bytes)
+{
+	bool *known = p ? written(t, p) : NULL;
+
+	if (known)
+		memset(known, true, bytes);
+}
+
+uint8_t *thread_address_in(
+	struct thread *t, unsigned space, const struct operand *o, unsigned bytes)
+{
+	uint8_t *p = locate(t, space, o, bytes);
+
+	thread_wrote(t, p, bytes);
+	return p;
+}
+
 uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes)
 {
-	return thread_address_in(t, inst_space(i), o, bytes);
+	bool reads = i->op == OP_ld || i->op == OP_atom || i->op == OP_red;
+	uint8_t *p = locate(t, inst_space(i), o, bytes);
+	const bool *known = p ? written(t, p) : NULL;
+
+	for (unsigned n = 0; known && reads && n < bytes; n++)
+		if (!known[n])
+			thread_fails(t, INTERP_WRONG, "nobody has written that memory");
+	thread_wrote(t, p, bytes);
+	return p;
 }
 
 static void move_memory(struct thread *t, const struct inst *i)
@@ -771,7 +820,7 @@ void thread_step(struct thread *t)
 		t->state = THREAD_LEFT;
 		return;
 	}
-	bool skipped = i->guard != PTX_NONE && !(t->regs[i->guard] & 1) == !i->guard_negated;
+	bool skipped = i->guard != PTX_NONE && !(register_value(t, i->guard) & 1) == !i->guard_negated;
 	if (skipped || (ptx_opcodes[i->op].flags & OPF_IGNORE)) {
 		t->pc++;
 		return;

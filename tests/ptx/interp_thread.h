@@ -21,6 +21,7 @@ struct thread {
 	uint64_t steps;
 	uint64_t *regs;
 	uint8_t *local;
+	bool *reg_written, *local_written; /* of each register, and each byte */
 	bool carry;
 	/* While it waits: at what, the lanes that it waits for, and what it brings. */
 	const struct inst *at;
@@ -45,6 +46,7 @@ struct block {
 	struct thread *thread;
 	struct barrier barrier[BARRIERS];
 	uint8_t *shared;
+	bool *shared_written; /* of each byte */
 	uint64_t shared_bytes, local_bytes;
 	uint64_t random;
 	uint32_t turn; /* without a seed: the thread to look at first */
@@ -58,11 +60,14 @@ void thread_step(struct thread *t);
 /* The value of an operand as `type`, and the other way. */
 uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type);
 void thread_write(struct thread *t, const struct operand *o, unsigned type, uint64_t value);
-/* Where the operand [base + offset] points; NULL ends the run. */
+/* Where the operand [base + offset] points; NULL ends the run. So does a load or an atomic operation of the block's memory
+ * that nobody has written. */
 uint8_t *thread_address(
 	struct thread *t, const struct inst *i, const struct operand *o, unsigned bytes);
 uint8_t *thread_address_in(
 	struct thread *t, unsigned space, const struct operand *o, unsigned bytes);
+/* Says that these bytes hold something: what thread_address() found is said already. */
+void thread_wrote(struct thread *t, const uint8_t *p, uint64_t bytes);
 /* What an atomic operation leaves of `old` and `v`; n: of cas. False: no such operation. */
 bool interp_combined(
 	const struct inst *i, uint64_t old, uint64_t v, uint64_t n, bool shared, uint64_t *result);

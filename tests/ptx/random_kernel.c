@@ -602,6 +602,7 @@ static void write_head(FILE *f, const struct random_kernel *k)
 	fprintf(f,
 		"mov.u32 %%u1, %%ctaid.x; mov.u32 %%u2, 5; mov.u32 %%u3, %%ntid.x;\n"
 		"st.shared.b64 [%%slot], 0; setp.eq.u32 %%q, %%linear, 0;\n"
+		"shl.b32 %%t, %%linear, 2; mov.u32 %%v, meets; add.u32 %%t, %%t, %%v; st.shared.b32 [%%t], 0;\n"
 		"mov.b32 %%v, 0; mov.b32 %%w, -1; @%%q st.shared.v4.b32 [counts], {%%v, %%w, %%v, %%v};\n"
 		"@%%q st.shared.v4.b32 [counts+16], {%%v, %%w, %%v, %%v};\n"
 		"@%%q mbarrier.init.shared.b64 [mbar], %%threads;\nbar.sync 0;\n");

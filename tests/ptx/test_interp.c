@@ -43,6 +43,7 @@ static void a_collective_waits_for_its_mask(void **state)
 	static const char text[] =
 		KERNEL("mov.u32 %r2, %r1; mov.u32 %r3, 0; setp.eq.u32 %p1, 0, 0;\n"
 		       "and.b32 %r4, %r1, 1; setp.eq.u32 %p2, %r4, 1;\n"
+		       "setp.ne.u32 %p3, 0, 0;\n"
 		       "TOP: vote.sync.ballot.b32 %r5, %p1, 0xffffffff;\n"
 		       "@%p2 shfl.sync.idx.b32 %r5, %r5, 1, 31, 0xaaaaaaaa;\n"
 		       "and.b32 %r3, %r3, %r5; @!%p3 mov.u32 %r3, %r5; setp.eq.u32 %p3, 0, 0;\n"
@@ -131,6 +132,18 @@ static void wrong_kernels_are_told(void **state)
 		interpret(KERNEL("ld.global.b32 %r2, [%rd1+2];"), 1, 0, out, why), INTERP_WRONG);
 	assert_int_equal(interpret(KERNEL("bar.warp.sync 2;"), 1, 0, out, why), INTERP_WRONG);
 	assert_int_equal(interpret(KERNEL("TOP: bra TOP;"), 1, 0, out, why), INTERP_ENDLESS);
+	assert_int_equal(
+		interpret(KERNEL("ld.shared.b32 %r2, [s];"), 1, 0, out, why), INTERP_WRONG);
+	assert_int_equal(
+		interpret(KERNEL("st.shared.b16 [s], 1; ld.shared.b32 %r2, [s];"), 1, 0, out, why),
+		INTERP_WRONG);
+	assert_int_equal(
+		interpret(KERNEL(".local .b32 l; ld.local.b32 %r2, [l];"), 1, 0, out, why),
+		INTERP_WRONG);
+	assert_int_equal(
+		interpret(KERNEL("st.global.b32 [%rd1], %r2;"), 1, 0, out, why), INTERP_WRONG);
+	assert_int_equal(interpret(KERNEL("@%p1 trap;"), 1, 0, out, why), INTERP_WRONG);
+	assert_non_null(strstr(why, "nobody has written %p1"));
 	assert_int_equal(interpret(KERNEL("trap;"), 1, 0, out, why), INTERP_TRAPPED);
 }
 

@@ -120,6 +120,7 @@ __attribute__((noreturn)) static void child(struct trial *t)
 
 	memcpy(r.block, t->kernel.block, sizeof(r.block));
 	setrlimit(RLIMIT_CPU, &limit);
+	scratch_seed = t->kernel.seed;
 	if (compile(&t->program, k, r.block, &code)) {
 		snprintf(t->said, sizeof(t->program.log), "%s", t->program.log);
 		_exit(2);
