@@ -12,6 +12,7 @@
  *     invents one.
  * A store that finds its value there already races with nobody: threads that all set one flag are right.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -120,7 +121,33 @@ static bool by_several(uint64_t write)
 	return write & CELL_SEVERAL && write & CELL_STRONG;
 }
 
-/* The mark of several threads keeps that of the first. */
+/* Whether the mark is of the thread at hand. */
+static bool is_own(const struct access *a, uint64_t mark)
+{
+	return mark >> CELL_TICK >= a->state->quick.began &&
+	       (mark >> CELL_SLOT & 255) == a->state->slot &&
+	       (mark >> CELL_THREAD & 1023) == a->thread;
+}
+
+/* Which bytes others than the thread at hand have read. A read's mark is of the thread that was last, and its CELL_BYTES are those
+ * that others have read. As the threads of a block run one after the other between two barriers, the thread at hand has
+ * read nothing of a cell whose mark is another's. */
+static unsigned read_by_others(const struct access *a, uint64_t read)
+{
+	return (is_own(a, read) ? read : read >> CELL_MASK) & CELL_BYTES;
+}
+
+/* What was read before and is ordered by nothing but that the same thread did it, and what others read. */
+static uint64_t with_reads(const struct access *a, uint64_t mark, uint64_t read)
+{
+	uint64_t others = read_by_others(a, read);
+
+	if (!((read ^ mark) & CELL_STRONG))
+		mark |= read & CELL_BYTES << CELL_MASK;
+	return mark | others << CELL_MASK | others | (others ? CELL_SEVERAL : 0);
+}
+
+/* The mark of strong writes of several threads keeps that of the first. */
 static uint64_t with_others(uint64_t mark, uint64_t before)
 {
 	return (mark & ~(1023ull << CELL_THREAD)) | (before & 1023ull << CELL_THREAD) |
@@ -136,8 +163,8 @@ static void read_cell(struct access *a, struct check_cell *cell, unsigned mask)
 		      cell->write >> CELL_TICK >= a->state->quick.began;
 	if (conflicts(a, cell->write, mask, by_several(cell->write)))
 		note_race(a, cell->write, true);
-	if (read >> CELL_TICK && !ordered(a, read, read & CELL_SEVERAL))
-		mark = with_others(mark, read);
+	if (read >> CELL_TICK && !ordered(a, read, true))
+		mark = with_reads(a, mark, read);
 	cell->read = mark;
 }
 
@@ -147,7 +174,8 @@ static void write_cell(struct access *a, struct check_cell *cell, unsigned mask,
 	unsigned defined = defined_bytes(a, cell) | mask;
 	uint64_t write = cell->write, mark = mark_of(a, mask);
 	bool written = conflicts(a, write, mask, by_several(write));
-	bool read = conflicts(a, cell->read, mask, cell->read & CELL_SEVERAL);
+	unsigned others = mask & read_by_others(a, cell->read);
+	bool read = others && conflicts(a, cell->read, others, true);
 
 	if (same && (written || read)) {
 		cell->write |= mask;
@@ -190,15 +218,19 @@ static void report_race(const struct access *a)
 	uint32_t thread = a->other >> CELL_THREAD & 1023;
 	bool here =
 		a->other >> CELL_TICK >= s->quick.began && (a->other >> CELL_SLOT & 255) == s->slot;
+	char who[80] = "another thread";
 
+	if (a->other_wrote || !is_own(a, a->other))
+		snprintf(who, sizeof who, "thread (%u,%u,%u)%s of %s block", thread % block[0],
+			thread / block[0] % block[1], thread / block[0] / block[1],
+			!a->other_wrote && a->other & CELL_SEVERAL ? ", or another," : "",
+			here ? "the same" : "another");
 	check_report(a->state, CHECK_RACE, a->line, a->thread,
-		"%u bytes of %s memory are %s at %s%llx; thread (%u,%u,%u)%s of %s block has %s them, and nothing orders the two",
+		"%u bytes of %s memory are %s at %s%llx; %s has %s them, and nothing orders the two",
 		a->is.bytes, a->shared ? "shared" : "global", kind_name(&a->is),
 		a->shared ? "offset 0x" : "0x",
-		(unsigned long long)(a->address - (a->shared ? s->quick.shared : 0)),
-		thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1],
-		!a->other_wrote && a->other & CELL_SEVERAL ? ", or another," : "",
-		here ? "the same" : "another", a->other_wrote ? "written" : "read");
+		(unsigned long long)(a->address - (a->shared ? s->quick.shared : 0)), who,
+		a->other_wrote ? "written" : "read");
 }
 
 static void report_cells(const struct access *a)

@@ -221,6 +221,18 @@ KERNEL global_within_block(ARGUMENTS)
 	}
 }
 
+KERNEL bytes_of_one_word(ARGUMENTS)
+{
+	unsigned char *bytes = (unsigned char *)data;
+
+	bytes[t] = ~bytes[t]; /* of its own */
+	sync();
+	if (t < SIZE)
+		fresh[t] = bytes[64 + t];
+	if (t == 5)
+		bytes[64 + 4] = 1; /* FAULT: race */
+}
+
 KERNEL block_writes_anothers(ARGUMENTS)
 {
 	if (!t)
