@@ -307,7 +307,8 @@ struct device_ops {
 		void (*found)(void *owner, const struct device_finding *finding), void *owner);
 
 	/* Optional, all four: kernels of the space are checked (docs/check.md). begin: once, before it has modules, checks: bits of
-	 * enum device_check. add, remove: memory that kernels may access, to the byte; defined: it has values already.
+	 * enum device_check. add, remove: memory that kernels may access, to the byte; defined: it has values already,
+	 * or, if it was added before, from now on.
 	 * report: what was found, from 0 on. -ENOENT: no more so far. Brief. */
 	int (*check_begin)(struct device_space *space, uint32_t checks);
 	int (*check_add)(struct device_space *space, uint64_t base, uint64_t bytes, bool defined);

@@ -333,7 +333,8 @@ enum record_query_type {
 
 /* Checked kernels (docs/check.md). Which fields count, by operation:
  *   BEGIN   argument: bits of enum device_check; before there are modules. -ENOTSUP: the device cannot
- *   ADD     address, bytes: kernels may access these; argument 1: they have values already
+ *   ADD     address, bytes: kernels may access these; argument 1: they have values already. Added again, with argument 1:
+ *           from now on they have
  *   REMOVE  address: what was added there they may access no more
  *   REPORT  argument: which, from 0; reply_check. -ENOENT: so many were not found yet */
 struct record_check {

@@ -54,7 +54,7 @@ static int table_insert(struct memory *memory, struct block *block)
 {
 	size_t at;
 	int error = check_added(session_of(memory), block->base, block->asked_bytes,
-		block->object->kind != GDEV_MEMORY_DEVICE);
+		block->object->kind != GDEV_MEMORY_DEVICE || block->object->exported);
 
 	if (error)
 		return error;
@@ -647,10 +647,8 @@ int gdev_memory_map(struct gdev_session *session, uint64_t address, uint64_t byt
 			unmap_piece(object->base, object->bytes);
 		object->mapped = !error;
 	}
-	if (!error && session->checked) { /* what the host writes there is not seen */
-		check_removed(session, block->base);
+	if (!error) /* what the host writes there is not seen */
 		error = check_added(session, block->base, block->asked_bytes, true);
-	}
 	pthread_mutex_unlock(&memory->change);
 	if (!error)
 		*pointer = (void *)address;

@@ -198,6 +198,22 @@ int gdev_shared_create(struct gdev_session *session, uint64_t bytes, struct gdev
 	return error;
 }
 
+/* What others write there is not seen: for checks it is written. Lock of changes held. */
+static int set_exported(struct gdev_session *session, struct object *object)
+{
+	const struct memory *memory = &session->memory;
+	int error = 0;
+
+	if (object->exported)
+		return 0;
+	for (size_t i = 0; i < memory->block_count && !error; i++)
+		if (memory->blocks[i]->object == object)
+			error = check_added(session, memory->blocks[i]->base,
+				memory->blocks[i]->asked_bytes, true);
+	object->exported = !error; /* soon: it is not kept from now on */
+	return error;
+}
+
 int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gdev_shared *shared,
 	uint64_t *offset)
 {
@@ -211,8 +227,7 @@ int gdev_shared_export(struct gdev_session *session, uint64_t address, struct gd
 	if (block && block->object->kind == GDEV_MEMORY_DEVICE) {
 		record.address = block->object->base;
 		*offset = block->base - block->object->base;
-		block->object->exported = true; /* soon: it is not kept from now on */
-		error = 0;
+		error = set_exported(session, block->object);
 	}
 	pthread_mutex_unlock(&memory->change);
 	if (!error)

@@ -79,7 +79,7 @@ int checking_begin(struct checking **checking, uint32_t checks);
 void checking_destroy(struct checking *checking); /* NULL is fine */
 
 /* ranges.c */
-/* -EINVAL when it overlaps another; -ENOMEM. */
+/* -EINVAL when it overlaps another; -ENOMEM. The same again, defined, has values from now on. */
 int checking_add(struct checking *checking, uint64_t base, uint64_t bytes, bool defined);
 void checking_remove(struct checking *checking, uint64_t base);
 /* Bytes that something else than a kernel has written; all or some of them in ranges. Afterwards: cells of memory that is not

@@ -128,6 +128,24 @@ static int insert(struct checking *checking, const struct check_range *range)
 	return 0;
 }
 
+static bool become_defined(struct checking *checking, uint64_t base, uint64_t bytes)
+{
+	struct check_range *range;
+	bool known;
+	size_t above;
+
+	pthread_mutex_lock(&checking->lock);
+	above = ranges_above(checking, base);
+	range = above ? &checking->ranges[above - 1] : NULL;
+	known = range && range->base == base && range->bytes == bytes;
+	if (known) {
+		range->defined = 1;
+		__atomic_fetch_add(&checking->changes, 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&checking->lock);
+	return known;
+}
+
 int checking_add(struct checking *checking, uint64_t base, uint64_t bytes, bool defined)
 {
 	struct check_range range = {.base = base, .bytes = bytes, .defined = defined};
@@ -135,6 +153,8 @@ int checking_add(struct checking *checking, uint64_t base, uint64_t bytes, bool 
 
 	if (!bytes || base + bytes < base || bytes > UINT64_MAX / sizeof(struct check_cell))
 		return -EINVAL;
+	if (defined && become_defined(checking, base, bytes))
+		return 0;
 	range.cells = cells_create(base, bytes);
 	if (!range.cells)
 		return -ENOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Launches each kernel of faults.ptx, and leaves one allocation behind.
- * usage: faults KERNEL...
+ * usage: faults [exported:]KERNEL...    exported: fresh memory is such as other processes may write
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +39,8 @@ int main(int argc, char **argv)
 	check(cuMemAlloc(&left, 1234), "cuMemAlloc");
 	for (int i = 1; i < argc; i++) {
 		void *arguments[] = {&data, &fresh, &freed};
+		const char *colon = strchr(argv[i], ':'), *name = colon ? colon + 1 : argv[i];
+		CUipcMemHandle handle;
 		CUfunction function;
 
 		/* The host writes to it by itself. */
@@ -48,7 +50,9 @@ int main(int argc, char **argv)
 		check(cuMemAlloc(&freed, sizeof values), "cuMemAlloc");
 		memcpy((void *)data, values, sizeof values);
 		check(cuMemFree(freed), "cuMemFree");
-		check(cuModuleGetFunction(&function, module, argv[i]), argv[i]);
+		if (colon)
+			check(cuIpcGetMemHandle(&handle, fresh), "cuIpcGetMemHandle");
+		check(cuModuleGetFunction(&function, module, name), name);
 		/* Faults between blocks need two. */
 		if (!strncmp(argv[i], "grid_", 5))
 			check(cuLaunchCooperativeKernel(

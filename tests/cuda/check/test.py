@@ -65,6 +65,9 @@ def main():
                                         *name.split(":")], timeout=250)
             if code or "========= 0 found" not in err:
                 wrong.append(f"{name}: {code}, {err[-2000:]}")
+        code, out, err = gdevd.run([gdevd.gdev, "run", "--check=initcheck", sys.argv[1], "read_fresh", "exported:read_fresh"])
+        if code or "========= 1 found" not in err:
+            wrong.append(f"memory that others may write: {code}, {err[-2000:]}")
         code, out, err = gdevd.run([gdevd.gdev, "run", "--check=nonsense", sys.argv[1]])
         if code != 125:
             wrong.append(f"--check=nonsense: {code}")
