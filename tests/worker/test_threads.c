@@ -328,8 +328,11 @@ static void a_deadline_is_no_reason_to_look_at_the_ring(void **state)
 
 	fixture_start_threads(&fixture, false, 2);
 	prepare(&fixture);
-	for (int i = 0; i < 20; i++) { /* who was woken for the last record may come late */
-		usleep(i ? 1000 : 20000);
+	usleep(20000);
+	for (int i = 0; i < 1000 && looked_at(&fixture); i++)
+		; /* who was woken for the last record may come late */
+	for (int i = 0; i < 20; i++) {
+		usleep(1000);
 		core_lock(fixture.core);
 		service_timer(fixture.core, clock_now_ns() + NS_PER_MS / 2);
 		core_unlock(fixture.core);
