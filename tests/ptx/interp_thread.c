@@ -820,7 +820,8 @@ void thread_step(struct thread *t)
 		t->state = THREAD_LEFT;
 		return;
 	}
-	bool skipped = i->guard != PTX_NONE && !(register_value(t, i->guard) & 1) == !i->guard_negated;
+	bool skipped =
+		i->guard != PTX_NONE && !(register_value(t, i->guard) & 1) == !i->guard_negated;
 	if (skipped || (ptx_opcodes[i->op].flags & OPF_IGNORE)) {
 		t->pc++;
 		return;

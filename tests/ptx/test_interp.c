@@ -137,8 +137,7 @@ static void wrong_kernels_are_told(void **state)
 	assert_int_equal(
 		interpret(KERNEL("st.shared.b16 [s], 1; ld.shared.b32 %r2, [s];"), 1, 0, out, why),
 		INTERP_WRONG);
-	assert_int_equal(
-		interpret(KERNEL(".local .b32 l; ld.local.b32 %r2, [l];"), 1, 0, out, why),
+	assert_int_equal(interpret(KERNEL(".local .b32 l; ld.local.b32 %r2, [l];"), 1, 0, out, why),
 		INTERP_WRONG);
 	assert_int_equal(
 		interpret(KERNEL("st.global.b32 [%rd1], %r2;"), 1, 0, out, why), INTERP_WRONG);
