@@ -455,14 +455,13 @@ struct graph {
 	struct list openings;
 	unsigned pending; /* so many */
 	uint64_t opened;  /* ever */
-	/* Processes that have opened it, and of which the owner may say that it works for them; the oldest goes for a new one. */
+	/* Processes that have opened it, and of which the owner may say that it works for them. */
 	struct opener {
 		pid_t pid;
 		uid_t uid;
 		uint64_t started; /* process_started(); 0: nobody */
 		int nice;         /* when we last looked */
 	} openers[GRAPH_OPENERS];
-	unsigned next_opener;
 };
 
 /* A client that opens a graph: one at a time. */

@@ -142,11 +142,20 @@ static struct opener *find_opener(struct graph *graph, pid_t process)
 	return NULL;
 }
 
-static void note_opener(struct graph *graph, const struct opener *opener)
+/* In place of one that has ended, if all places are taken. False: all others live, and each keeps its rank. */
+static bool note_opener(struct graph *graph, const struct opener *opener)
 {
-	struct opener *known = find_opener(graph, opener->pid);
+	struct opener *place = find_opener(graph, opener->pid);
 
-	*(known ? known : &graph->openers[graph->next_opener++ % GRAPH_OPENERS]) = *opener;
+	for (unsigned i = 0; i < GRAPH_OPENERS && !place; i++)
+		if (!graph->openers[i].started)
+			place = &graph->openers[i];
+	for (unsigned i = 0; i < GRAPH_OPENERS && !place; i++)
+		if (process_started(graph->openers[i].pid) != graph->openers[i].started)
+			place = &graph->openers[i];
+	if (place)
+		*place = *opener;
+	return place;
 }
 
 static struct opener opener_of(const struct connection *connection)
@@ -165,7 +174,7 @@ static struct opener opener_of(const struct connection *connection)
 struct opener *graph_opener(
 	const struct daemon *daemon, const struct session *session, pid_t process)
 {
-	struct opener *opener;
+	struct opener *opener, *found = NULL;
 	struct graph *graph;
 
 	list_for_each (graph, &daemon->graphs, link) {
@@ -173,10 +182,11 @@ struct opener *graph_opener(
 			graph->client->connection->uid != session->uid)
 			continue;
 		opener = find_opener(graph, process);
-		if (opener)
-			return opener;
+		/* One graph may know an earlier process of that number. */
+		if (opener && (!found || process_started(process) == opener->started))
+			found = opener;
 	}
-	return NULL;
+	return found;
 }
 
 /* The one that opens hears how it ended; of the descriptors that it may hold one less is in use. */
@@ -184,8 +194,8 @@ static void opening_finish(struct graph *graph, int status)
 {
 	struct opening *opening = list_first(&graph->openings, struct opening, link);
 
-	if (!status && opening->opener.started)
-		note_opener(graph, &opening->opener);
+	if (!status && opening->opener.started && !note_opener(graph, &opening->opener))
+		status = -EUSERS;
 	if (opening->client) {
 		reply_status(opening->client, opening->serial, status, graph,
 			status ? -1 : opening->socket);

@@ -75,7 +75,7 @@ static void on_overdue(struct deadline *deadline, uint64_t now_ns)
 		worker->residency.late = true;
 	} else if (residency_has_compute(worker)) {
 		/* A session that never pauses is asked again for what its virtual GPU has beyond its limit. */
-		if (is_over_limit(worker))
+		if (is_over_limit(worker) && worker->residency.says == GIVES_LATER)
 			residency_refreshed(worker);
 		else
 			await_step(worker);

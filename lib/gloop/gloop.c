@@ -735,8 +735,10 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	report->setup_ns = clock_now_ns() - begin_ns;
 	if (!error)
 		error = serve(run);
+	if (error && run->lines) /* it may still run, and wait for answers that do not come */
+		tell_to_leave(run);
 	if (run->stream)
-		cuStreamSynchronize(run->stream); /* after an error it may still run */
+		cuStreamSynchronize(run->stream);
 	count_callbacks(run);
 	finish(run);
 	free(run);
