@@ -60,6 +60,11 @@ void thread_step(struct thread *t);
 /* The value of an operand as `type`, and the other way. */
 uint64_t thread_read(struct thread *t, const struct operand *o, unsigned type);
 void thread_write(struct thread *t, const struct operand *o, unsigned type, uint64_t value);
+/* As loads and cvt write: a register that is wider than a signed type gets its sign. */
+void thread_write_extended(
+	struct thread *t, const struct operand *o, unsigned type, uint64_t value);
+/* interp_memory.c; false: no such instruction. */
+bool interp_memory(struct thread *t, const struct inst *i);
 /* Where the operand [base + offset] points; NULL ends the run. So does a load or an atomic operation of the block's memory
  * that nobody has written. */
 uint8_t *thread_address(
