@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 37 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 38 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -203,10 +203,12 @@ static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachin
 					      : passes,
 		machine, options);
 	LLVMDisposePassBuilderOptions(options);
-	if (!error)
-		return 0;
-	LLVMConsumeError(error);
-	return -EINVAL;
+	if (error) {
+		LLVMConsumeError(error);
+		return -EINVAL;
+	}
+	ternary_part(module);
+	return 0;
 }
 
 static int emit_object(LLVMModuleRef module, LLVMTargetMachineRef machine, const struct work *w,

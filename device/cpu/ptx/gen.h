@@ -135,6 +135,9 @@ void load_live(struct gen *g, const struct region *r, uint64_t *done);
 void store_live(struct gen *g, const struct region *r, const uint64_t *live);
 void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l);
 
+/* ternary.c: keeps from code that LLVM has optimised what it makes wrong instructions of. */
+void ternary_part(LLVMModuleRef module);
+
 /* hints.c */
 enum loop_hints {
 	LOOP_PARALLEL = 1, /* its threads' accesses are independent */

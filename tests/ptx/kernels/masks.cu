@@ -155,3 +155,20 @@ extern "C" __global__ void look_up(unsigned *v, const unsigned *table, unsigned 
 		x = (x >> 8) ^ t[x & 255] ^ table[round];
 	v[i] = x;
 }
+
+// Of two words' low or high bits. A place beyond the end inserts nothing.
+extern "C" __global__ void insert(unsigned *out, const unsigned *in, unsigned n)
+{
+	unsigned i = bid * ntid + tidx, r;
+
+	if (i >= n)
+		return;
+	unsigned a = in[i], b = in[n + i], c = in[2 * n + i];
+
+	asm("bfi.b32 %0, %1, %2, %3, 4;" : "=r"(r) : "r"(b), "r"(a), "r"(c & 128 ? 255 : 0));
+	out[i] = r;
+	asm("bfi.b32 %0, %1, %2, %3, 16;" : "=r"(r) : "r"(b), "r"(a), "r"(c & 64 ? 0 : 200));
+	out[n + i] = r;
+	asm("bfi.b32 %0, %1, %2, 8, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c & 32 ? 0 : 7));
+	out[2 * n + i] = r;
+}
