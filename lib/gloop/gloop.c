@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@
 #define PAGES_BYTES (8u << 20)
 #define PAGES_MIN 2 /* of a block: one that is received into, and one for all else */
 #define PAGES_MAX 16
+#define EVENTS 64 /* that are taken at once */
 
 struct block {
 	uint64_t posted;  /* of its line, as it was last looked at */
@@ -57,7 +59,8 @@ struct run {
 
 	struct request *requests; /* a slot's each */
 	struct block *block;      /* each */
-	struct list waiting;      /* requests, for a descriptor or for time */
+	struct list timers;       /* requests that wait for time */
+	uint64_t waiters;         /* how many wait for descriptors */
 	struct list fetching;     /* requests whose pages are being filled */
 	struct list held;     /* requests that are answered when the kernel has left the device */
 	uint64_t launched_ns; /* the last launch */
@@ -139,6 +142,24 @@ static void fill(struct run *run, struct request *r)
 	answer(run, r);
 }
 
+/* For time, or for a descriptor. */
+static void await(struct run *run, struct request *r)
+{
+	int error;
+
+	if (request_is_timer(r)) {
+		list_append(&run->timers, &r->link);
+		return;
+	}
+	error = request_wait(&run->host, r);
+	if (error) {
+		r->result = error;
+		answer(run, r);
+		return;
+	}
+	run->waiters++;
+}
+
 static void go_on(struct run *run, struct request *r)
 {
 	if (request_try(&run->host, r))
@@ -148,7 +169,7 @@ static void go_on(struct run *run, struct request *r)
 	else if (request_blocks(r))
 		push(run, r);
 	else
-		list_append(&run->waiting, &r->link);
+		await(run, r);
 }
 
 /* What it maps the launch did not know; to free what it unmaps waits for the kernel's end. */
@@ -287,23 +308,18 @@ static uint64_t next_deadline(const struct run *run)
 	uint64_t deadline_ns = UINT64_MAX;
 	struct request *r;
 
-	list_for_each (r, &run->waiting, link)
-		if (r->deadline_ns && r->deadline_ns < deadline_ns)
-			deadline_ns = r->deadline_ns;
+	list_for_each (r, &run->timers, link)
+		deadline_ns = min_of(deadline_ns, r->deadline_ns);
 	return deadline_ns;
 }
 
-/* Tries those again whose descriptor is ready or whose time has come. */
-static bool try_waiting(struct run *run, const struct pollfd *polled)
+static bool try_timers(struct run *run)
 {
 	struct request *r, *after;
 	bool any = false;
 
-	list_for_each_safe (r, after, &run->waiting, link) {
-		short events;
-		bool ready = request_waits_for(r, &events) < 0 || (polled++)->revents;
-
-		if (!ready || !request_try(&run->host, r))
+	list_for_each_safe (r, after, &run->timers, link) {
+		if (!request_try(&run->host, r))
 			continue;
 		list_remove(&r->link);
 		answer(run, r);
@@ -312,44 +328,63 @@ static bool try_waiting(struct run *run, const struct pollfd *polled)
 	return any;
 }
 
+/* Each in its turn, until one has to wait on. An answer may close the descriptor. */
+static bool try_waiters(struct run *run, struct watch *watch, enum side side)
+{
+	bool any = false;
+
+	while (watch->is_on) {
+		struct request *r = list_first(&watch->waiters[side], struct request, link);
+
+		if (!r || !request_try(&run->host, r))
+			break;
+		list_remove(&r->link);
+		run->waiters--;
+		answer(run, r);
+		any = true;
+	}
+	return any;
+}
+
+/* Those whose descriptors have become ready. */
+static bool try_ready(struct run *run)
+{
+	struct epoll_event events[EVENTS];
+	int count = epoll_wait(run->host.table.epoll, events, EVENTS, 0);
+	bool any = false;
+
+	for (int i = 0; i < count; i++)
+		for (enum side side = 0; side < SIDES; side++)
+			any |= try_waiters(run, events[i].data.ptr, side);
+	return any;
+}
+
 /* Sleeps until something happens, for `limit_ns` at most; 0: only looks. Returns whether requests were answered, or
  * -errno. */
 static int wait_for_events(struct run *run, uint64_t limit_ns)
 {
-	uint64_t now_ns = clock_now_ns(), deadline_ns = next_deadline(run), count = 0;
-	autofree struct pollfd *polled = NULL;
+	struct pollfd polled[] = {{run->wake, POLLIN, 0}, {run->host.table.epoll, POLLIN, 0}};
+	uint64_t now_ns = clock_now_ns(), deadline_ns = next_deadline(run);
 	struct timespec time;
-	struct request *r;
 	eventfd_t rung;
+	bool any = false;
 
 	if (engine_is_busy(&run->engine)) /* which wakes nobody */
 		limit_ns = min_of(limit_ns, now_ns - run->active_ns < LOOK_NS ? 0 : PAUSE_NS);
-	if (!limit_ns && list_empty(&run->waiting)) {
+	if (!limit_ns && !run->waiters && list_empty(&run->timers)) {
 		cpu_relax();
 		return 0;
 	}
 	if (deadline_ns != UINT64_MAX)
 		limit_ns = min_of(limit_ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0);
-	list_for_each (r, &run->waiting, link)
-		count++;
-	polled = malloc((count + 1) * sizeof(*polled));
-	if (!polled)
-		return -ENOMEM;
-	polled[0] = (struct pollfd){run->wake, POLLIN, 0};
-	count = 1;
-	list_for_each (r, &run->waiting, link) {
-		short events;
-		int fd = request_waits_for(r, &events);
-
-		if (fd >= 0)
-			polled[count++] = (struct pollfd){fd, events, 0};
-	}
 	time = (struct timespec){(time_t)(limit_ns / NS_PER_S), (long)(limit_ns % NS_PER_S)};
-	if (ppoll(polled, count, &time, NULL) < 0)
+	if (ppoll(polled, array_length(polled), &time, NULL) < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (polled[0].revents)
 		eventfd_read(run->wake, &rung);
-	return try_waiting(run, polled + 1);
+	if (polled[1].revents)
+		any = try_ready(run);
+	return try_timers(run) || any;
 }
 
 /* ---- launches ---- */
@@ -717,13 +752,14 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	run->options = options ? options : &defaults;
 	run->report = report;
 	run->parameters = parameters ? parameters : alone;
-	list_init(&run->waiting);
+	list_init(&run->timers);
 	list_init(&run->fetching);
 	list_init(&run->held);
 	list_init(&run->host.maps);
-	table_init(&run->host.table);
+	error = table_init(&run->host.table);
 	run->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = run->wake < 0 ? -errno : 0;
+	if (!error && run->wake < 0)
+		error = -errno;
 	if (!error)
 		error = check(run, shape);
 	if (!error)

@@ -19,20 +19,31 @@
 
 enum kind { KIND_NONE, KIND_FILE, KIND_SOCKET };
 
+/* A socket that requests wait for, in two lists. Nobody waits for a regular file, which epoll would refuse. */
+enum side { SIDE_IN, SIDE_OUT, SIDES };
+
+struct watch {
+	bool is_on; /* epoll tells of it, and the lists are made */
+	struct list waiters[SIDES];
+};
+
 /* Kernels name files by their index in the table, and reach no other descriptor of the process. */
 struct file {
 	enum kind kind; /* KIND_NONE: the index is free */
 	int fd;
+	struct watch watch;
 	bool in_memory; /* reading and writing it waits for no disk but that of swap */
 	uint32_t users; /* requests on the way */
 	bool closed;    /* by the kernel, with users: the last of them closes it */
 };
 
 struct table {
+	int epoll; /* tells when sockets that requests wait for become ready; the data of an event is its struct watch */
 	struct file files[TABLE_FILES];
 };
 
-void table_init(struct table *table);
+/* 0, or -errno. */
+int table_init(struct table *table);
 /* Closes all. */
 void table_finish(struct table *table);
 /* Takes over `fd`, and closes it on failure: its index, or -EMFILE. */
@@ -42,9 +53,13 @@ int table_add(struct table *table, int fd, enum kind kind);
 int table_add_copy(struct table *table, int fd);
 /* One more user. NULL: no such file. */
 struct file *table_get(struct table *table, int32_t index);
-void table_put(struct file *file);
+void table_put(struct table *table, struct file *file);
 /* From now on table_get() does not find it. -EBADF. */
 int table_close(struct table *table, int32_t index);
+/* From now on the table's epoll tells of it. 0, also if it does already, or -errno. */
+int table_watch(struct table *table, struct watch *watch, int fd);
+/* No more; before the descriptor is closed, of which others may have duplicates. One that is not on is fine. */
+void table_unwatch(struct table *table, struct watch *watch, int fd);
 
 /* ---- request.c: what kernels ask for ---- */
 
@@ -68,6 +83,7 @@ struct request {
 
 	struct file *file;    /* that it uses, or NULL */
 	int made;             /* descriptor that it has made, or -1 */
+	struct watch watch;   /* of that */
 	CUdeviceptr mapped;   /* memory that it has made, or 0 */
 	uint64_t moved;       /* bytes, so far */
 	uint64_t deadline_ns; /* of a timer */
@@ -104,8 +120,10 @@ bool request_blocks(const struct request *request);
 bool request_copies(const struct request *request);
 /* It frees device memory, which waits for the kernel's end. */
 bool request_unmaps(const struct request *request);
-/* The descriptor, and for what (poll(2)); -1: none, it waits for its deadline. */
-int request_waits_for(const struct request *request, short *events);
+/* It waits for its deadline, and not for a descriptor. */
+bool request_is_timer(const struct request *request);
+/* Has it wait for its descriptor: it is tried again when that is ready. 0 or -errno. */
+int request_wait(struct host *host, struct request *request);
 /* What it has made becomes the kernel's, or is given back; what it used is let go. */
 void request_finish(struct host *host, struct request *request);
 

@@ -33,7 +33,8 @@ struct operation {
 	bool copies;  /* from memory to memory */
 	bool maps;
 	bool blocks;
-	short events;
+	bool waits; /* for its descriptor, on this side */
+	enum side side;
 	/* Returns the result, or -EAGAIN, which is none, unless it may block. */
 	int64_t (*perform)(struct request *request, bool may_block);
 };
@@ -228,15 +229,20 @@ static int64_t perform_bind(struct request *r, bool may_block)
 
 static int64_t perform_accept(struct request *r, bool may_block)
 {
-	r->made = accept4(r->file->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	return r->made >= 0 ? 0 : errno == EINTR || errno == ECONNABORTED ? -EAGAIN : -errno;
+	do
+		r->made = accept4(r->file->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	while (r->made < 0 && (errno == EINTR || errno == ECONNABORTED));
+	return r->made >= 0 ? 0 : -errno;
 }
 
 static int64_t perform_receive(struct request *r, bool may_block)
 {
-	ssize_t n = recv(r->file->fd, r->page, r->bytes, MSG_DONTWAIT);
+	ssize_t n;
 
-	return n >= 0 ? n : errno == EINTR ? -EAGAIN : -errno;
+	do
+		n = recv(r->file->fd, r->page, r->bytes, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n >= 0 ? n : -errno;
 }
 
 static int64_t perform_send(struct request *r, bool may_block)
@@ -288,21 +294,25 @@ static const struct operation operations[] = {
 	[GLOOP_TRUNCATE] = {.uses = KIND_FILE, .blocks = true, .perform = perform_truncate},
 	[GLOOP_CONNECT] = {.makes = KIND_SOCKET,
 		.outside = true,
-		.events = POLLOUT,
+		.waits = true,
+		.side = SIDE_OUT,
 		.perform = perform_connect},
 	[GLOOP_BIND] = {.makes = KIND_SOCKET, .outside = true, .perform = perform_bind},
 	[GLOOP_ACCEPT] = {.uses = KIND_SOCKET,
 		.makes = KIND_SOCKET,
-		.events = POLLIN,
+		.waits = true,
+		.side = SIDE_IN,
 		.perform = perform_accept},
 	[GLOOP_RECEIVE] = {.uses = KIND_SOCKET,
 		.page = true,
 		.brings = true,
-		.events = POLLIN,
+		.waits = true,
+		.side = SIDE_IN,
 		.perform = perform_receive},
 	[GLOOP_SEND] = {.uses = KIND_SOCKET,
 		.page = true,
-		.events = POLLOUT,
+		.waits = true,
+		.side = SIDE_OUT,
 		.perform = perform_send},
 	[GLOOP_TIMER] = {.perform = perform_timer},
 	[GLOOP_COPY] = {.copies = true},
@@ -427,16 +437,24 @@ bool request_unmaps(const struct request *r)
 	return r->op == GLOOP_UNMAP;
 }
 
-int request_waits_for(const struct request *r, short *events)
+bool request_is_timer(const struct request *r)
 {
-	*events = operation_of(r)->events;
-	if (!*events)
-		return -1;
-	return r->file ? r->file->fd : r->made;
+	return !operation_of(r)->waits;
+}
+
+int request_wait(struct host *host, struct request *r)
+{
+	struct watch *watch = r->file ? &r->file->watch : &r->watch;
+	int error = table_watch(&host->table, watch, r->file ? r->file->fd : r->made);
+
+	if (!error)
+		list_append(&watch->waiters[operation_of(r)->side], &r->link);
+	return error;
 }
 
 void request_finish(struct host *host, struct request *r)
 {
+	table_unwatch(&host->table, &r->watch, r->made);
 	if (r->made >= 0 && r->result < 0)
 		close(r->made);
 	else if (r->made >= 0)
@@ -450,6 +468,6 @@ void request_finish(struct host *host, struct request *r)
 	}
 	r->mapped = 0;
 	if (r->file)
-		table_put(r->file);
+		table_put(&host->table, r->file);
 	r->file = NULL;
 }

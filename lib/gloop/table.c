@@ -8,18 +8,22 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-void table_init(struct table *table)
+int table_init(struct table *table)
 {
 	memset(table, 0, sizeof(*table));
+	table->epoll = epoll_create1(EPOLL_CLOEXEC);
+	return table->epoll < 0 ? -errno : 0;
 }
 
-static void file_close(struct file *file)
+static void file_close(struct table *table, struct file *file)
 {
+	table_unwatch(table, &file->watch, file->fd);
 	close(file->fd);
 	*file = (struct file){0};
 }
@@ -28,7 +32,31 @@ void table_finish(struct table *table)
 {
 	for (int i = 0; i < TABLE_FILES; i++)
 		if (table->files[i].kind != KIND_NONE)
-			file_close(&table->files[i]);
+			file_close(table, &table->files[i]);
+	if (table->epoll >= 0)
+		close(table->epoll);
+}
+
+/* At edges: a request has been tried in vain before it waits. */
+int table_watch(struct table *table, struct watch *watch, int fd)
+{
+	struct epoll_event event = {EPOLLIN | EPOLLOUT | EPOLLET, {.ptr = watch}};
+
+	if (watch->is_on)
+		return 0;
+	if (epoll_ctl(table->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+		return -errno;
+	list_init(&watch->waiters[SIDE_IN]);
+	list_init(&watch->waiters[SIDE_OUT]);
+	watch->is_on = true;
+	return 0;
+}
+
+void table_unwatch(struct table *table, struct watch *watch, int fd)
+{
+	if (watch->is_on)
+		epoll_ctl(table->epoll, EPOLL_CTL_DEL, fd, NULL);
+	watch->is_on = false;
 }
 
 static bool is_in_memory(int fd)
@@ -103,10 +131,10 @@ struct file *table_get(struct table *table, int32_t index)
 	return file;
 }
 
-void table_put(struct file *file)
+void table_put(struct table *table, struct file *file)
 {
 	if (!--file->users && file->closed)
-		file_close(file);
+		file_close(table, file);
 }
 
 int table_close(struct table *table, int32_t index)
@@ -117,6 +145,6 @@ int table_close(struct table *table, int32_t index)
 		return -EBADF;
 	file->closed = true;
 	if (!file->users)
-		file_close(file);
+		file_close(table, file);
 	return 0;
 }

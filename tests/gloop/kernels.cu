@@ -404,6 +404,29 @@ extern "C" __global__ void echo(
 	});
 }
 
+/* Each block waits for `count` connections at once, and closes them. Descriptors 0 to 2 listen; the third is closed while it is
+ * waited for. accepted: of each block. */
+extern "C" __global__ void accept_many(gloop_grid grid, unsigned *accepted, unsigned count)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		for (unsigned i = 0; i < count; i++)
+			gloop::net::accept(
+				loop, i ? (int)(i % 2) : 2, [=](DeviceLoop *loop, long long fd) {
+					if (fd < 0)
+						return;
+					gloop::net::close(
+						loop, (int)fd, [=](DeviceLoop *, long long) {
+							if (leads())
+								accepted[blockIdx.x]++;
+						});
+				});
+		if (!blockIdx.x)
+			loop->timer(20 * 1000 * 1000, [](DeviceLoop *loop) {
+				gloop::net::close(loop, 2, [](DeviceLoop *, long long) {});
+			});
+	});
+}
+
 /* Block 0 waits twice for what comes from descriptor 0, and sends four bytes that the other side waits for. results: the bytes that
  * came, and that were sent. */
 extern "C" __global__ void receive_and_send(gloop_grid grid, char *scratch, long long *results)

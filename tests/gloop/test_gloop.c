@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -524,6 +525,55 @@ static void test_blocks_serve_connections(void **state)
 	}
 }
 
+enum { WAITING_BLOCKS = 5, WAITING = 60, FILES_MAX = 256 };
+
+/* One after another, each until it is closed. Returns NULL if all were. */
+static void *connect_often(void *address)
+{
+	for (unsigned i = 0; i < WAITING_BLOCKS * WAITING; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		char byte;
+
+		if (connect(fd, address, sizeof(struct sockaddr_in)) < 0 || recv(fd, &byte, 1, 0))
+			return (void *)"a connection was not accepted and closed";
+		close(fd);
+	}
+	return NULL;
+}
+
+static void test_more_requests_wait_than_there_may_be_descriptors(void **state)
+{
+	unsigned count = WAITING, counts[WAITING_BLOCKS];
+	struct rlimit before, few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){FILES_MAX, before.rlim_max};
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr accepted = device_bytes(sizeof(counts), NULL);
+		struct gloop_options options = modes[i];
+		struct sockaddr_in address;
+		int listener = listener_at(&address);
+		int listeners[] = {listener, listener, listener};
+		pthread_t thread;
+		void *failed;
+
+		options.descriptors = listeners;
+		options.descriptor_count = 3;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		assert_int_equal(pthread_create(&thread, NULL, connect_often, &address), 0);
+		assert_int_equal(run("accept_many", WAITING_BLOCKS, 32, &options, NULL,
+					 parameters(&accepted, &count)),
+			0);
+		pthread_join(thread, &failed);
+		assert_null(failed);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		take_bytes(counts, accepted, sizeof(counts));
+		for (unsigned block = 0; block < WAITING_BLOCKS; block++)
+			assert_int_equal(counts[block], WAITING);
+		close(listener);
+	}
+}
+
 static void test_blocks_talk_to_each_other(void **state)
 {
 	for (unsigned i = 0; i < MODES; i++) {
@@ -628,6 +678,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
 		cmocka_unit_test(test_blocks_serve_connections),
+		cmocka_unit_test(test_more_requests_wait_than_there_may_be_descriptors),
 		cmocka_unit_test(test_blocks_talk_to_each_other),
 		cmocka_unit_test(test_a_block_that_waits_can_send),
 	};
