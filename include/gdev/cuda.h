@@ -766,7 +766,8 @@ CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd,
 /* *revoked: 1 while others wait for the device and the context's session has been told to leave it, else 0. A kernel that can end
  * and be launched again should. CUDA_ERROR_NOT_SUPPORTED: nobody says so here, in a virtual machine. Any thread. */
 CUresult CUDAAPI cuGdevCtxGetRevoked(int *revoked);
-/* As cuStreamSynchronize, but CUDA_ERROR_NOT_READY when that has taken so long. */
+/* As cuStreamSynchronize, but CUDA_ERROR_NOT_READY when that has taken so long. What others put on the stream meanwhile is not waited
+ * for. */
 CUresult CUDAAPI cuGdevStreamWait(CUstream hStream, uint64_t timeout_ns);
 
 #include "cuda_array.h"

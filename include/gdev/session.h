@@ -242,6 +242,8 @@ void gdev_stream_fence(struct gdev_stream *stream, struct gdev_fence *fence);
 /* 0 when everything submitted is done; -GDEV_E_NOT_READY; or the stream's error, once. */
 int gdev_stream_query(struct gdev_stream *stream);
 int gdev_stream_sync(struct gdev_stream *stream);
+/* -GDEV_E_NOT_READY when CLOCK_MONOTONIC passes deadline_ns first. */
+int gdev_stream_sync_until(struct gdev_stream *stream, uint64_t deadline_ns);
 /* The error of a command that is over, once, as gdev_stream_query(), but without asking whether others are; 0: none so
  * far. */
 int gdev_stream_error(struct gdev_stream *stream);

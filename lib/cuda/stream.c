@@ -342,15 +342,11 @@ CUresult cuStreamSynchronize(CUstream handle)
 CUresult cuGdevStreamWait(CUstream handle, uint64_t timeout_ns)
 {
 	uint64_t now_ns = clock_now_ns();
-	struct gdev_fence fence;
 	CUstream stream;
-	int error;
 
 	TRY(stream_enter(handle, &stream));
-	gdev_stream_fence(stream->stream, &fence);
-	error = gdev_fence_wait_until(
-		stream->context->session, &fence, now_ns + min_of(timeout_ns, UINT64_MAX - now_ns));
-	return result_of(error == -GDEV_E_NOT_READY ? error : gdev_stream_sync(stream->stream),
+	return result_of(gdev_stream_sync_until(
+				 stream->stream, now_ns + min_of(timeout_ns, UINT64_MAX - now_ns)),
 		"the stream's work failed");
 }
 

@@ -251,17 +251,22 @@ int gdev_stream_query(struct gdev_stream *stream)
 	return error ? error : stream_take_error(stream);
 }
 
-int gdev_stream_sync(struct gdev_stream *stream)
+int gdev_stream_sync_until(struct gdev_stream *stream, uint64_t deadline_ns)
 {
 	struct gdev_fence fence;
 	int error;
 
 	gdev_stream_fence(stream, &fence);
-	error = gdev_fence_wait(stream->session, &fence);
+	error = gdev_fence_wait_until(stream->session, &fence, deadline_ns);
 	if (!error)
 		error = stream_take_error(stream);
 	gdev_session_flush(stream->session);
 	return error;
+}
+
+int gdev_stream_sync(struct gdev_stream *stream)
+{
+	return gdev_stream_sync_until(stream, FOREVER);
 }
 
 int gdev_stream_wait(struct gdev_stream *stream, const struct gdev_fence *fence)

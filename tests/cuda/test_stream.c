@@ -351,6 +351,47 @@ static void each_thread_has_a_default_stream_of_its_own(void **state)
 }
 
 /* Not run against NVIDIA's driver, which may crash. */
+static struct gate first, second;
+static atomic_bool is_over, was_late;
+
+/* Puts more on the stream before what is there can end, and lets that end after two seconds at the latest. */
+static void *go_on(void *stream)
+{
+	usleep(300000); /* the other thread waits by then */
+	assert_success(cuCtxSetCurrent(fixture_context));
+	gate_close(&second, stream);
+	gate_open(&first);
+	for (int i = 0; i < 200 && !is_over; i++)
+		usleep(10000);
+	was_late = !is_over;
+	gate_open(&second);
+	return NULL;
+}
+
+static void a_wait_with_a_limit_is_for_what_was_there_when_it_began(void **state)
+{
+	__typeof__(cuGdevStreamWait) *wait = NULL;
+	CUstream stream;
+	pthread_t thread;
+
+	cuGetProcAddress("cuGdevStreamWait", (void **)&wait, CUDA_VERSION, 0, NULL);
+	if (!wait)
+		skip();
+	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	assert_success(wait(stream, 0));
+	gate_close(&first, stream);
+	assert_result(wait(stream, 1000000), CUDA_ERROR_NOT_READY);
+	pthread_create(&thread, NULL, go_on, stream);
+	assert_success(wait(stream, 60000000000));
+	is_over = true;
+	pthread_join(thread, NULL);
+	assert_false(was_late);
+	assert_success(wait(stream, 60000000000));
+	gate_free(&first);
+	gate_free(&second);
+	assert_success(cuStreamDestroy(stream));
+}
+
 static void garbage_is_no_stream(void **state)
 {
 	CUevent event;
@@ -386,6 +427,7 @@ int main(void)
 		TEST(callbacks_are_told_the_status),
 		TEST(a_blocked_host_function_holds_its_own_stream_only),
 		TEST(each_thread_has_a_default_stream_of_its_own),
+		TEST(a_wait_with_a_limit_is_for_what_was_there_when_it_began),
 		TEST(garbage_is_no_stream),
 	};
 
