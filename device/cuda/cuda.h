@@ -61,6 +61,7 @@ struct device {
 	CUcontext context;
 	atomic_uint number; /* of the contexts that this process has had; 0: there is none now */
 	uint64_t overhead_bytes;
+	bool lazy;       /* the driver loads a kernel's code when the kernel is asked for */
 	bool one_by_one; /* launches never go several at a time: GDEV_CUDA_BATCH=0, to compare */
 	struct batches *batches; /* of the context; NULL: none */
 

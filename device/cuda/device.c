@@ -109,6 +109,13 @@ static int cuda_probe(
 	return count;
 }
 
+static bool is_lazy(const struct driver *driver)
+{
+	CUmoduleLoadingMode mode;
+
+	return !driver->cuModuleGetLoadingMode(&mode) && mode == CU_MODULE_LAZY_LOADING;
+}
+
 static int cuda_open(
 	const struct device_config *config, const struct device_host *host, struct device **out)
 {
@@ -150,6 +157,7 @@ static int cuda_open(
 	error = issuer_start(device);
 	if (error)
 		goto err_context;
+	device->lazy = is_lazy(driver);
 	batches_take_memory(device);
 	device->overhead_bytes = footprint_bytes(device);
 	*out = device;

@@ -56,6 +56,7 @@
 	X(cuMemsetD2D16Async, cuMemsetD2D16Async)                                                  \
 	X(cuMemsetD2D32Async, cuMemsetD2D32Async)                                                  \
 	X(cuModuleLoadDataEx, cuModuleLoadDataEx)                                                  \
+	X(cuModuleGetLoadingMode, cuModuleGetLoadingMode)                                          \
 	X(cuLinkCreate, cuLinkCreate_v2)                                                           \
 	X(cuLinkAddData, cuLinkAddData_v2)                                                         \
 	X(cuLinkComplete, cuLinkComplete)                                                          \

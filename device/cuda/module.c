@@ -19,6 +19,8 @@
 
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
 #define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
+#define MEASURED_BYTES                                                                             \
+	(64u << 10) /* of variables: from so many on the driver is asked what a module takes */
 
 static bool is_fatbin(const void *image)
 {
@@ -300,14 +302,33 @@ static int load_as_it_is(struct device_module *module, struct device_log *log)
 	return error ? error : load_instead(module, chosen, length, chosen, -GDEV_E_NO_BINARY, log);
 }
 
+/* Whether what a module takes is known without measuring: for each of hundreds of modules the driver would be asked twice
+ * what is free. A lazy driver loads the variables with a module, and they are in the machine code. Where they are few, it
+ * makes no difference that the driver takes memory in larger pieces. Text may leave open how many there are. */
+static bool is_known(const struct device_module *module)
+{
+	return module->space->device->lazy && is_binary(module->image) &&
+	       module->keeper == KEPT_BY_NOTHING && !module->prints &&
+	       module->variable_bytes < MEASURED_BYTES;
+}
+
+static uint64_t free_bytes(const struct driver *driver, bool asked)
+{
+	size_t bytes = 0, total;
+
+	if (asked)
+		driver->cuMemGetInfo(&bytes, &total);
+	return bytes;
+}
+
 int cuda_module_open(struct device_module *module, struct device_log *log)
 {
 	struct device_space *space = module->space;
 	const struct driver *driver = device_enter(space->device);
-	size_t free_before = 0, free_after = 0, total;
+	bool measured = !is_known(module);
+	uint64_t free_before = free_bytes(driver, measured);
 	int error;
 
-	driver->cuMemGetInfo(&free_before, &total);
 	error = driver_error(load(module, log));
 	if (error && !cuda_module_lighten(module))
 		error = driver_error(load(module, log));
@@ -318,9 +339,8 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 		error = load_instead(module, module->whole, module->whole_length, NULL, error, log);
 	if (error)
 		return error;
-	driver->cuMemGetInfo(&free_after, &total);
 	module->open = true;
-	module->bytes = taken_by(module, free_before, free_after);
+	module->bytes = taken_by(module, free_before, free_bytes(driver, measured));
 	if (module->prints)
 		atomic_store(&space->prints, true);
 	pthread_mutex_lock(&space->lock);

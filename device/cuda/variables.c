@@ -121,7 +121,7 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 		return note(listing, KEPT_BY_IMAGE);
 	if (section.sh_type == SHT_NOBITS) /* all others are in the image */
 		take(&listing->bytes, section.sh_size);
-	if (section.sh_type == SHT_NOBITS && elf_holds_variables(elf_section_name(elf, index)))
+	if (elf_holds_variables(elf_section_name(elf, index)))
 		take(&listing->variable_bytes, section.sh_size);
 	if ((section.sh_type == SHT_REL || section.sh_type == SHT_RELA) &&
 		elf_holds_variables(elf_section_name(elf, section.sh_info)))

@@ -483,9 +483,17 @@ void fake_take(size_t bytes)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+static unsigned memory_questions;
+
+__attribute__((visibility("default"))) unsigned fake_memory_questions(void)
+{
+	return memory_questions;
+}
+
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 {
 	ENTER();
+	memory_questions++;
 	pthread_mutex_lock(&fake_lock);
 	*total = fake_device_bytes();
 	*free_bytes = *total - contexts * CONTEXT_BYTES - taken_bytes;

@@ -79,6 +79,8 @@ unsigned fake_launched_on(void);
 CUresult fake_stream_create(CUstream *stream, unsigned multiprocessors);
 /* What it has not done yet. */
 unsigned fake_pending_count(void);
+/* How often the driver was asked what is free. */
+unsigned fake_memory_questions(void);
 /* Another process takes a GiB while the next module is being loaded. */
 unsigned fake_share_next_load(void);
 /* Another process takes so much. */

@@ -2,6 +2,7 @@
  *
  * The driver library that is made for tests (fake_cuda.c): code, and the device itself.
  */
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -145,7 +146,9 @@ CUresult cuModuleLoadDataEx(
 	char *log;
 
 	ENTER();
-	if (memcmp(text, "\177ELF", 4)) {
+	if (!memcmp(text, "\177ELF\2", 5)) /* a real header is in front */
+		entry = text += sizeof(Elf64_Ehdr);
+	if (memcmp(image, "\177ELF", 4)) {
 		find_log(count, options, values, &log, &log_bytes);
 		result = strstr(text, ".version") ? check_ptx(text, log, log_bytes)
 						  : CUDA_ERROR_INVALID_IMAGE;
@@ -167,6 +170,14 @@ CUresult cuModuleLoadDataEx(
 		fake_take(1ul << 30);
 	shares_load = false;
 	*out = module;
+	return CUDA_SUCCESS;
+}
+
+/* FAKE_CUDA_EAGER: all of a module is loaded with it. */
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	ENTER();
+	*mode = getenv("FAKE_CUDA_EAGER") ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -640,6 +641,73 @@ static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **stat
 	harness.ops->module_unload(module);
 }
 
+/* Machine code as the vendor's compiler makes it, which the driver for tests reads behind the header: one section, which has
+ * variables of so many bytes. */
+static struct machine_code {
+	Elf64_Ehdr header;
+	char text[64];
+	Elf64_Shdr sections[4];
+	Elf64_Sym symbols[2];
+	char names[64];
+} machine_code;
+
+static void make_machine_code(uint64_t bytes)
+{
+	static const char names[] = "\0.nv.global\0words";
+
+	machine_code = (struct machine_code){
+		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			.e_machine = 190,
+			.e_shoff = offsetof(struct machine_code, sections),
+			.e_shentsize = sizeof(Elf64_Shdr),
+			.e_shnum = 4,
+			.e_shstrndx = 3},
+		.text = "sm_90 .entry set",
+		.sections = {{.sh_type = SHT_NULL},
+			{.sh_name = 1, .sh_type = SHT_NOBITS, .sh_size = bytes},
+			{.sh_type = SHT_SYMTAB,
+				.sh_offset = offsetof(struct machine_code, symbols),
+				.sh_size = sizeof machine_code.symbols,
+				.sh_link = 3},
+			{.sh_type = SHT_STRTAB,
+				.sh_offset = offsetof(struct machine_code, names),
+				.sh_size = sizeof machine_code.names}},
+		.symbols = {{0}, {.st_name = 12, .st_shndx = 1, .st_size = bytes}},
+	};
+	memcpy(machine_code.names, names, sizeof names);
+}
+
+/* How often a load asks the driver for what is free. */
+static int questions_of_load(uint64_t variable_bytes)
+{
+	int before = harness_ask_driver("fake_memory_questions");
+	struct device_module *module;
+
+	make_machine_code(variable_bytes);
+	assert_int_equal(
+		harness_module_load(&harness, &machine_code, sizeof machine_code, NULL, &module),
+		0);
+	assert_true(harness.ops->module_bytes(module) >= variable_bytes);
+	harness.ops->module_unload(module);
+	return harness_ask_driver("fake_memory_questions") - before;
+}
+
+/* On hardware the question takes longer than many a load. */
+static void what_a_module_takes_is_measured_where_it_is_not_known(void **state)
+{
+	if (harness_ask_driver("fake_memory_questions") < 0) {
+		printf("# it asks the driver that is made for tests\n");
+		skip();
+	}
+	assert_int_equal(questions_of_load(16), 0);
+	assert_int_equal(questions_of_load(4 << 20), 2);
+	setenv("FAKE_CUDA_EAGER", "1", 1);
+	stop(state);
+	start(state);
+	unsetenv("FAKE_CUDA_EAGER");
+	assert_int_equal(questions_of_load(16), 2);
+}
+
 /* Another may give back meanwhile what this one takes. */
 static void a_module_has_its_variables_at_least(void **state)
 {
@@ -724,6 +792,8 @@ int main(void)
 			what_could_not_be_had_again_keeps_a_context, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_others_take_while_a_module_is_loaded_is_not_its_own, start, stop),
+		cmocka_unit_test_setup_teardown(
+			what_a_module_takes_is_measured_where_it_is_not_known, start, stop),
 		cmocka_unit_test_setup_teardown(a_module_has_its_variables_at_least, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_the_driver_chooses_is_no_more_than_was_paid_for, start, stop),

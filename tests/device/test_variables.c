@@ -352,6 +352,7 @@ static void managed_variables_lie_where_they_are_placed(void **state)
 	managed_image(&image);
 	assert_int_equal(find_managed(&module, &image), 0);
 	assert_int_equal(image.symbols[BIG].st_other | image.symbols[COUNTER].st_other, 0);
+	assert_int_equal(module.variable_bytes, 5000 + 8); /* also of those that have values */
 	assert_in_range(cuda_module_managed_bytes(&module), 5004, 8192);
 	assert_false(managed_global(&module, "counter", &address, &bytes));
 	assert_int_equal(managed_place(&module, (char *)&image, sizeof image, base), 0);
