@@ -291,16 +291,18 @@ int fd_write_at(int fd, const void *bytes, uint64_t count, uint64_t offset)
 	return transfer(fd, (uint8_t *)(uintptr_t)bytes, count, offset, true);
 }
 
-int fd_frozen_memory(const char *name, const void *first, uint64_t first_bytes, const void *second,
-	uint64_t second_bytes)
+int fd_frozen_memory(const char *name, const struct iovec *parts, size_t count, const void *last,
+	uint64_t last_bytes)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), error = 0;
+	uint64_t bytes = 0;
 
 	if (fd < 0)
 		return -errno;
-	error = fd_write_at(fd, first, first_bytes, 0);
+	for (size_t i = 0; i < count && !error; bytes += parts[i++].iov_len)
+		error = fd_write_at(fd, parts[i].iov_base, parts[i].iov_len, bytes);
 	if (!error)
-		error = fd_write_at(fd, second, second_bytes, first_bytes);
+		error = fd_write_at(fd, last, last_bytes, bytes);
 	if (!error && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_WRITE))
 		error = -errno;
 	if (error)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #define FD_PASS_MAX 128 /* descriptors in one message */
 
@@ -51,9 +52,9 @@ int fd_reclaim(int fd);
 /* Checks that a received descriptor is such a memfd, of ordinary pages, and gives its size. -EINVAL when it is not. */
 int fd_shared_memory_size(int fd, uint64_t *size);
 
-/* A memfd with the two parts one behind the other, and nobody can change it any more. Returns the descriptor. */
-int fd_frozen_memory(const char *name, const void *first, uint64_t first_bytes, const void *second,
-	uint64_t second_bytes);
+/* A memfd with the parts one behind the other, and `last`, and nobody can change it any more. Returns the descriptor. */
+int fd_frozen_memory(const char *name, const struct iovec *parts, size_t count, const void *last,
+	uint64_t last_bytes);
 /* Checks that a received descriptor is such a memfd, without holes, and gives its size. -EINVAL when it is not. */
 int fd_frozen_memory_size(int fd, uint64_t *size);
 

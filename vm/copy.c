@@ -160,7 +160,7 @@ static int add_piece(struct proxy *proxy, const struct vm_request *request, uint
 	}
 	if (image->filled < image->length)
 		return 0;
-	error = image_send(proxy->session, NULL, image->bytes, image->length, number);
+	error = image_send_bytes(proxy->session, image->bytes, image->length, number);
 	drop_image(proxy);
 	return error;
 }

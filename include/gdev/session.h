@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <gdev/error.h>
 
@@ -334,7 +335,12 @@ int gdev_module_load(struct gdev_session *session, const void *image, size_t byt
 struct gdev_image;
 int gdev_image_create(const void *bytes, size_t length, struct gdev_image **image);
 void gdev_image_destroy(struct gdev_image *image);
+/* Of one that was created. */
 const void *gdev_image_bytes(const struct gdev_image *image);
+/* The same of parts, one behind the other. Unless `copied` they are copied when the image is loaded, and not before: until
+ * destroy the caller keeps what they point to. */
+int gdev_image_gather(
+	const struct iovec *parts, size_t count, bool copied, struct gdev_image **image);
 /* As gdev_module_load. */
 int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
 	size_t log_bytes, struct gdev_module **module);

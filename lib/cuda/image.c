@@ -122,13 +122,21 @@ static bool is_for_others(const struct fatbin_entry *entry)
 	return true;
 }
 
-/* Copies to `out`, if that is not NULL, the entries that are not for others: how many bytes they have. 0: the row makes no
- * sense. */
-static size_t entries_keep(const uint8_t *at, size_t bytes, uint8_t *out)
+/* A fat binary of some entries of another: its header, and where they are. */
+struct thin {
+	struct fatbin_header header;
+	struct iovec parts[];
+};
+
+/* Finds the entries that are not for others. *parts: rows of these, in `out` if that is not NULL. How many bytes they have;
+ * 0: the entries make no sense. */
+static size_t entries_keep(const uint8_t *at, size_t bytes, struct iovec *out, size_t *parts)
 {
+	const uint8_t *end = NULL; /* of the last row */
 	struct fatbin_entry entry;
 	size_t kept = 0;
 
+	*parts = 0;
 	for (size_t length; bytes; at += length, bytes -= length) {
 		if (bytes < sizeof entry)
 			return 0;
@@ -138,20 +146,26 @@ static size_t entries_keep(const uint8_t *at, size_t bytes, uint8_t *out)
 			return 0;
 		if (is_for_others(&entry))
 			continue;
+		if (at != end)
+			++*parts;
+		if (out && at != end)
+			out[*parts - 1] = (struct iovec){(void *)(uintptr_t)at, 0};
 		if (out)
-			memcpy(out + kept, at, length);
+			out[*parts - 1].iov_len += length;
+		end = at + length;
 		kept += length;
 	}
 	return kept;
 }
 
-CUresult image_thin(struct image *image, void **copy)
+/* *thin: NULL: nothing can be left out. *count: of its parts; its header is the first. */
+static CUresult thin_make(const struct image *image, struct thin **thin, size_t *count)
 {
 	struct fatbin_header header;
 	const uint8_t *entries;
 	size_t kept;
 
-	*copy = NULL;
+	*thin = NULL;
 	if (image->bytes < sizeof header)
 		return CUDA_SUCCESS;
 	memcpy(&header, image->begin, sizeof header);
@@ -159,17 +173,42 @@ CUresult image_thin(struct image *image, void **copy)
 		header.bytes > image->bytes - header.header_bytes)
 		return CUDA_SUCCESS; /* the device says what is wrong with a file that was cut */
 	entries = (const uint8_t *)image->begin + header.header_bytes;
-	kept = entries_keep(entries, header.bytes, NULL);
+	kept = entries_keep(entries, header.bytes, NULL, count);
 	if (!kept || kept == header.bytes)
 		return CUDA_SUCCESS;
-	*copy = malloc(sizeof header + kept);
-	if (!*copy)
+	*thin = malloc(sizeof **thin + (1 + *count) * sizeof(struct iovec));
+	if (!*thin)
 		return no_memory();
-	entries_keep(entries, header.bytes, (uint8_t *)*copy + sizeof header);
+	entries_keep(entries, header.bytes, (*thin)->parts + 1, count);
 	header.header_bytes = sizeof header;
 	header.bytes = kept;
-	memcpy(*copy, &header, sizeof header);
-	image->begin = *copy;
-	image->bytes = sizeof header + kept;
+	(*thin)->header = header;
+	(*thin)->parts[0] = (struct iovec){&(*thin)->header, sizeof header};
+	++*count;
 	return CUDA_SUCCESS;
+}
+
+CUresult image_keep(struct image *image, bool preserved)
+{
+	const struct iovec whole = {(void *)(uintptr_t)image->begin, image->bytes};
+	struct thin *thin;
+	size_t count;
+	int error;
+
+	TRY(thin_make(image, &thin, &count));
+	if (preserved && !thin)
+		return CUDA_SUCCESS;
+	error = gdev_image_gather(
+		thin ? thin->parts : &whole, thin ? count : 1, !preserved, &image->kept);
+	if (!error && preserved)
+		image->thin = thin;
+	else
+		free(thin);
+	return result_of(error, "the image cannot be kept");
+}
+
+void image_finish(struct image *image)
+{
+	gdev_image_destroy(image->kept);
+	free(image->thin);
 }

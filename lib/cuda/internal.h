@@ -576,7 +576,9 @@ struct image {
 	size_t bytes;
 	const void *const *
 		units; /* what is linked in it, unlinked (nvcc -rdc): fat binaries, NULL ends them; or NULL */
-	struct gdev_image *copy; /* where it begins then, or NULL: the program keeps it */
+	/* What is loaded; NULL: all of it, which the program keeps. */
+	struct gdev_image *kept;
+	void *thin; /* where the parts are that `kept` refers to, or NULL */
 };
 
 struct CUmod_st {
@@ -640,9 +642,11 @@ struct CUkern_st {
 
 /* Where an image begins, and how long it is. */
 CUresult image_find(const void *given, struct image *image);
-/* Makes a fat binary one without the machine code that no device of this process can run: an image goes through the worker, and
- * libraries carry code for eight architectures. *copy: NULL (nothing could be left out), or what the image is now, malloc'ed. */
-CUresult image_thin(struct image *image, void **copy);
+/* Keeps the image for later, of a fat binary without the machine code that no device of this process can run: an image goes
+ * through the worker, and libraries carry code for eight architectures. `preserved`: the program keeps its bytes as long, and
+ * none is copied. */
+CUresult image_keep(struct image *image, bool preserved);
+void image_finish(struct image *image);
 /* An image of its units, for the device to link. `memory` is malloc'ed; free() it after the image. */
 CUresult image_of_units(const struct image *image, struct image *made, void **memory);
 /* A whole file and a NUL after it, malloc'ed; bytes counts the NUL. */

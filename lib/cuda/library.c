@@ -44,21 +44,6 @@ static CUresult check_library(CUlibrary library, bool sound)
 
 /* ---- loading ---- */
 
-static CUresult keep_image(CUlibrary library, const struct image *image, bool preserved)
-{
-	struct image *kept = &library->image;
-	autofree void *thin = NULL;
-
-	*kept = *image;
-	TRY(image_thin(kept, &thin));
-	if (preserved && !thin)
-		return CUDA_SUCCESS;
-	TRY_GDEV(gdev_image_create(kept->begin, kept->bytes, &kept->copy),
-		"the image cannot be kept");
-	kept->begin = gdev_image_bytes(kept->copy);
-	return CUDA_SUCCESS;
-}
-
 static void init_locks(CUlibrary library)
 {
 	pthread_mutex_init(&library->lock, NULL);
@@ -73,7 +58,8 @@ static CUresult library_create(const struct image *image, bool preserved, CUlibr
 
 	if (!library)
 		return no_memory();
-	result = keep_image(library, image, preserved);
+	library->image = *image;
+	result = image_keep(&library->image, preserved);
 	if (result != CUDA_SUCCESS) {
 		handle_destroy(HANDLE_LIBRARY, library);
 		return result;
@@ -312,7 +298,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	}
 	list_for_each_safe (kernel, next_kernel, &library->kernels, link)
 		kernel_release(kernel);
-	gdev_image_destroy(library->image.copy);
+	image_finish(&library->image);
 	pthread_cond_destroy(&library->loaded);
 	pthread_mutex_destroy(&library->lock);
 	handle_destroy(HANDLE_LIBRARY, library);

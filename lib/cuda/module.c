@@ -102,8 +102,8 @@ static int load(struct gdev_session *session, const struct image *image, char *l
 	size_t log_bytes, struct gdev_module **loaded)
 {
 	struct gdev_module *of_units;
-	int error = image->copy
-			    ? gdev_module_load_image(session, image->copy, log, log_bytes, loaded)
+	int error = image->kept
+			    ? gdev_module_load_image(session, image->kept, log, log_bytes, loaded)
 			    : gdev_module_load(
 				      session, image->begin, image->bytes, log, log_bytes, loaded);
 
@@ -198,14 +198,16 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *given, unsigned int op
 {
 	struct image image;
 	CUcontext context;
-	autofree void *thin = NULL;
+	CUresult result;
 
 	TRY(current_context(&context));
 	if (!module || !given)
 		return fail(CUDA_ERROR_INVALID_VALUE, "module or image is NULL");
 	TRY(image_find(given, &image));
-	TRY(image_thin(&image, &thin));
-	return module_load(context, &image, option_count, options, values, module);
+	TRY(image_keep(&image, true));
+	result = module_load(context, &image, option_count, options, values, module);
+	image_finish(&image);
+	return result;
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)

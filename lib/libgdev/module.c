@@ -12,19 +12,18 @@
 
 #define LOG_BYTES_MAX (64u << 10)
 
-/* `kept`: the image, or NULL. */
-static int load_image(struct gdev_session *session, struct gdev_image *kept, const void *image,
-	size_t bytes, char *log, size_t log_bytes, struct reply_module *reply)
+static int load_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct reply_module *reply)
 {
-	struct record_module_load record = {.image_bytes = bytes};
-	uint64_t room = align_up(bytes, 8);
+	struct record_module_load record = {.image_bytes = image->length};
+	uint64_t room = align_up(image->length, 8);
 	struct slot *slot = NULL;
 	int error = 0;
 
 	log_bytes = min_of(log_bytes, (size_t)session->staging.chunk_bytes);
 	record.log_bytes = log_bytes;
 	if (room + log_bytes > session->staging.chunk_bytes) {
-		error = image_send(session, kept, image, bytes, &record.number);
+		error = image_send(session, image, &record.number);
 		room = 0;
 	}
 	if (!error && room + log_bytes)
@@ -33,7 +32,7 @@ static int load_image(struct gdev_session *session, struct gdev_image *kept, con
 		return error;
 	if (room) {
 		record.image = slot->address;
-		memcpy((void *)slot->address, image, bytes);
+		image_write(image, (void *)slot->address);
 	}
 	if (log_bytes) {
 		record.log = slot->address + room;
@@ -54,12 +53,12 @@ static int load_image(struct gdev_session *session, struct gdev_image *kept, con
 static pthread_mutex_t logging = PTHREAD_MUTEX_INITIALIZER;
 
 /* As load_image, where there is no staging memory. */
-static int copy_image(struct gdev_session *session, struct gdev_image *kept, const void *image,
-	size_t bytes, char *log, size_t log_bytes, struct reply_module *reply)
+static int copy_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct reply_module *reply)
 {
-	struct record_module_load record = {.image_bytes = bytes, .log_bytes = log_bytes};
+	struct record_module_load record = {.image_bytes = image->length, .log_bytes = log_bytes};
 	struct transport *transport = session->transport;
-	int error = image_send(session, kept, image, bytes, &record.number), logged = 0;
+	int error = image_send(session, image, &record.number), logged = 0;
 
 	if (error)
 		return error;
@@ -98,8 +97,8 @@ static int place_variables(struct gdev_module *module, uint64_t bytes)
 	return 0;
 }
 
-static int load_module(struct gdev_session *session, struct gdev_image *kept, const void *image,
-	size_t bytes, char *log, size_t log_bytes, struct gdev_module **created)
+int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
+	size_t log_bytes, struct gdev_module **created)
 {
 	struct gdev_module *module;
 	struct reply_module reply;
@@ -109,14 +108,14 @@ static int load_module(struct gdev_session *session, struct gdev_image *kept, co
 		log[0] = '\0';
 	if (error)
 		return error;
-	if (!bytes || bytes > session->description.arena_bytes)
+	if (!image->length || image->length > session->description.arena_bytes)
 		return -EINVAL;
 	module = calloc(1, sizeof *module);
 	if (!module)
 		return -ENOMEM;
 	log_bytes = min_of(log_bytes, (size_t)LOG_BYTES_MAX);
 	error = (session->transport->ops->image_copy ? copy_image : load_image)(
-		session, kept, image, bytes, log, log_bytes, &reply);
+		session, image, log, log_bytes, &reply);
 	if (error) {
 		free(module);
 		return error;
@@ -138,14 +137,10 @@ static int load_module(struct gdev_session *session, struct gdev_image *kept, co
 int gdev_module_load(struct gdev_session *session, const void *image, size_t bytes, char *log,
 	size_t log_bytes, struct gdev_module **module)
 {
-	return load_module(session, NULL, image, bytes, log, log_bytes, module);
-}
+	struct iovec part = {(void *)(uintptr_t)image, bytes};
+	struct gdev_image whole = {.parts = &part, .count = 1, .length = bytes, .fd = -1};
 
-int gdev_module_load_image(struct gdev_session *session, struct gdev_image *image, char *log,
-	size_t log_bytes, struct gdev_module **module)
-{
-	return load_module(session, image, gdev_image_bytes(image), image_length(image), log,
-		log_bytes, module);
+	return gdev_module_load_image(session, &whole, log, log_bytes, module);
 }
 
 void gdev_module_unload(struct gdev_module *module)

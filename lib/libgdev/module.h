@@ -32,10 +32,19 @@ struct gdev_function {
 };
 
 /* image.c */
-size_t image_length(const struct gdev_image *image);
-/* Gives the worker an image that it uses where it is. `image`: of which `bytes` are, or NULL. Not two at once of one image. */
-int image_send(struct gdev_session *session, struct gdev_image *image, const void *bytes,
-	size_t length, uint64_t *number);
+struct gdev_image {
+	struct iovec *parts; /* one behind the other */
+	size_t count, length;
+	bool mapped, allocated; /* where the only part is its own */
+	atomic_int fd;          /* of what is mapped; -1: it was sent, or is not kept */
+};
+
+/* All of it, one part behind the other. */
+void image_write(const struct gdev_image *image, void *to);
+/* Gives the worker an image that it uses where it is. Not two at once of one that was copied. */
+int image_send(struct gdev_session *session, struct gdev_image *image, uint64_t *number);
+int image_send_bytes(
+	struct gdev_session *session, const void *bytes, size_t length, uint64_t *number);
 
 /* launch.c. On failure the function is freed. */
 int function_limits_init(struct gdev_function *function);

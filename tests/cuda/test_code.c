@@ -430,6 +430,73 @@ static void large_libraries_do_too_and_many_are_kept(void **state)
 	}
 }
 
+/* An entry of a fat binary: PTX (1), or machine code (2). Where the next begins. */
+static char *add_entry(char *at, uint16_t kind, uint32_t sm, const char *text, size_t bytes)
+{
+	struct {
+		uint16_t kind, version;
+		uint32_t header_bytes;
+		uint64_t payload_bytes;
+		uint32_t packed_bytes, options, toolkit, sm;
+		uint64_t rest[4];
+	} entry = {kind, 0x101, sizeof entry, bytes, 0, 0, 0, sm, {0}};
+
+	_Static_assert(sizeof entry == 64, "as nvcc makes it");
+	memcpy(at, &entry, sizeof entry);
+	memcpy(at + sizeof entry, text, bytes);
+	return at + sizeof entry + bytes;
+}
+
+/* With code for a device that nobody has before, between and behind what is for ours; so much of it that it takes another way
+ * to the worker, or little. */
+static char *make_fat_binary(size_t padding)
+{
+	static const char lower[] = ".version 3.0\n.target sm_30\n.address_size 64\n", code[96];
+	size_t length = strlen(kernels_ptx);
+	char *text = malloc(length + padding), *image = calloc(1, length + padding + 1024), *end;
+	uint64_t header[2] = {16ull << 48 | 1ull << 32 | 0xba55ed50};
+
+	memcpy(text, kernels_ptx, length);
+	memset(text + length, '\n', padding);
+	end = add_entry(image + sizeof header, 2, 20, code, sizeof code);
+	end = add_entry(end, 1, 30, lower, sizeof lower);
+	end = add_entry(end, 2, 20, code, sizeof code);
+	end = add_entry(end, 1, 50, text, length + padding);
+	end = add_entry(end, 2, 20, code, sizeof code);
+	header[1] = (uint64_t)(end - image) - sizeof header;
+	memcpy(image, header, sizeof header);
+	free(text);
+	return image;
+}
+
+/* What is kept of a program's bytes is nothing (it promises to keep them), or all that is for the device. */
+static void code_for_other_devices_is_left_out(void **state)
+{
+	CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
+	void *yes = (void *)1;
+
+	if (getenv("TEST_VENDOR"))
+		skip(); /* it may look at the code */
+	for (unsigned i = 0; i < 4; i++) {
+		char *image = make_fat_binary(i & 1 ? 8u << 20 : 0);
+		CUlibrary library;
+		CUfunction function;
+		CUkernel kernel;
+		CUmodule module;
+		assert_success(cuModuleLoadData(&module, image));
+		assert_success(cuModuleGetFunction(&function, module, "add"));
+		assert_success(cuModuleUnload(module));
+		give_kernels_to_any_context(image);
+		assert_success(cuLibraryLoadData(
+			&library, image, NULL, NULL, 0, &preserved, &yes, i & 2 ? 1 : 0));
+		if (!(i & 2))
+			memset(image, 0, 1024);
+		assert_success(cuLibraryGetKernel(&kernel, library, "add"));
+		assert_success(cuLibraryUnload(library));
+		free(image);
+	}
+}
+
 /* ---- loading, beside other threads ---- */
 
 #define SLOW_KERNELS 10000
@@ -547,6 +614,7 @@ int main(void)
 		TEST(a_module_is_loaded_from_a_file),
 		TEST(libraries_give_kernels_to_any_context),
 		TEST(large_libraries_do_too_and_many_are_kept),
+		TEST(code_for_other_devices_is_left_out),
 		TEST(a_library_that_is_being_loaded_keeps_nobody_waiting_for_what_is_known),
 	};
 

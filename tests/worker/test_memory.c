@@ -393,11 +393,12 @@ static void page_locked_memory_has_ordinary_pages(void **state)
 
 static int image_of(uint64_t bytes, const char *behind)
 {
-	static const char image[64] = "anything";
+	static char image[64] = "anything";
+	const struct iovec part = {image, bytes};
 	char zeros[IMAGE_ZEROS] = "";
 
 	strcpy(zeros, behind);
-	return fd_frozen_memory("image", image, bytes, zeros, sizeof zeros);
+	return fd_frozen_memory("image", &part, 1, zeros, sizeof zeros);
 }
 
 static int load_number(struct fixture *fixture, uint64_t number)
