@@ -13,7 +13,9 @@
 #include "gdev.h"
 
 #define LOOK_NS 30000           /* about what an interrupt and waking up take */
-#define FREE_SLOT_WAIT (2 * HZ) /* for a session that has ended a moment ago */
+#define FREE_SLOT_WAIT (2 * HZ) /* for a session that ends in a moment */
+/* For one that has ended: after 10 s the host keeps the slot. Suspending waits for 20 s. */
+#define LEAVING_SLOT_WAIT (15 * HZ)
 
 static int look_us = -1;
 module_param(look_us, int, 0644);
@@ -141,6 +143,17 @@ static bool any_free(const struct gdev_device *device)
 	return READ_ONCE(device->gone);
 }
 
+/* Its session has ended here, and not yet at the host. */
+static bool any_leaves(const struct gdev_device *device)
+{
+	u32 i;
+
+	for (i = 1; i < device->slot_count; i++)
+		if (!READ_ONCE(device->slots[i].taken))
+			return true;
+	return false;
+}
+
 /* A slot that the host has made free again, or NULL. */
 static struct gdev_slot *take_free(struct gdev_device *device)
 {
@@ -160,15 +173,17 @@ static struct gdev_slot *take_free(struct gdev_device *device)
 int gdev_slot_take(struct gdev_device *device, struct gdev_slot **taken)
 {
 	struct gdev_slot *slot;
-	long left = FREE_SLOT_WAIT;
+	unsigned long start = jiffies;
 
 	while (!(slot = take_free(device))) {
+		unsigned long limit = any_leaves(device) ? LEAVING_SLOT_WAIT : FREE_SLOT_WAIT;
+
 		if (READ_ONCE(device->gone))
 			return -ENODEV;
-		if (!left)
+		if (time_after_eq(jiffies, start + limit))
 			return -EUSERS;
-		left = wait_event_killable_timeout(device->slots[0].wait, any_free(device), left);
-		if (left < 0)
+		if (wait_event_killable_timeout(
+			    device->slots[0].wait, any_free(device), FREE_SLOT_WAIT) < 0)
 			return -EINTR;
 	}
 	mutex_lock(&slot->lock);

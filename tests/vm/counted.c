@@ -2,15 +2,17 @@
  *
  * A program of a guest, which counts what it costs: a burst of launches, launches that are waited for one by one, copies of
  * pageable and of page-locked memory.
- * It checks the results, and prints the counts of its session (struct vm_counts) as JSON.
+ * It checks the results, and prints the counts of its session (struct vm_counts) as JSON. It says "launches" when the burst has
+ * begun.
  *
- * usage: counted [launches] [MiB]
+ * usage: counted [launches] [MiB]; without end if 0: SIGTERM ends the burst.
  */
 #include <cuda.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,18 +75,28 @@ static struct vm_counts counts(void)
 	return found;
 }
 
+static volatile sig_atomic_t told;
+
+static void be_told(int signal)
+{
+	told = signal;
+}
+
+/* launches: until SIGTERM if 0. */
 static void launch(CUfunction function, CUdeviceptr word, unsigned launches)
 {
 	void *parameters[] = {&word};
-	unsigned counted;
+	unsigned launched = 0, counted;
 
 	must(cuMemsetD32(word, 0, 1), "cuMemsetD32");
-	for (unsigned i = 0; i < launches; i++)
+	do {
 		must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL),
 			"cuLaunchKernel");
+		launched++;
+	} while (launches ? launched < launches : !told);
 	must(cuCtxSynchronize(), "cuCtxSynchronize");
 	must(cuMemcpyDtoH(&counted, word, sizeof counted), "cuMemcpyDtoH");
-	check(counted == launches, "the kernel has not run as often as it was launched");
+	check(counted == launched, "the kernel has not run as often as it was launched");
 }
 
 static void launch_and_wait(CUfunction function, CUdeviceptr word)
@@ -175,6 +187,7 @@ int main(int argc, char **argv)
 	CUcontext context;
 	CUmodule module;
 
+	signal(SIGTERM, be_told);
 	must(cuInit(0), "cuInit");
 	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -183,6 +196,8 @@ int main(int argc, char **argv)
 	must(cuMemAlloc(&device, bytes), "cuMemAlloc");
 	launch(function, device, 1); /* compiles it */
 	before = counts();
+	puts("launches");
+	fflush(stdout);
 	launch(function, device, launches);
 	burst = counts();
 	launch_and_wait(function, device);

@@ -5,6 +5,7 @@ back."""
 
 import os
 import re
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -123,12 +124,13 @@ class Guest:
 
     def __init__(self, server, made_of, files, script, folder, system=b"", reboots=False):
         self.log_path = Path(folder) / "console.log"
+        self.monitor_path = Path(folder) / "monitor"
         initramfs = Path(folder) / "initramfs"
         initramfs.write_bytes(system + archive({**files, "script": (0o644, script.encode())}))
         # After cmpxchg16b QEMU 7.2 has wrong flags sometimes: Linux 6.12 ends in a double fault.
         self.command = [*parts.NICE, *made_of.qemu, "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-smp", "2",
                         "-nographic", *([] if reboots else ["-no-reboot"]), "-nodefaults", "-chardev", "stdio,id=console,signal=off",
-                        "-serial", "chardev:console",
+                        "-serial", "chardev:console", "-monitor", f"unix:{self.monitor_path},server=on,wait=off",
                         "-kernel", str(made_of.kernel), "-initrd", str(initramfs),
                         "-append", "console=ttyS0 panic=-1 quiet random.trust_cpu=on", *server.arguments()]
         self.process = None
@@ -169,6 +171,18 @@ class Guest:
         if done[1] != "0":
             raise lab.LabError(f"{command!r} has failed in the guest:\n{said[-4000:]}")
         return said[:done.start()]
+
+    def wake(self, text, seconds):
+        """Wakes a guest that suspends itself, until it has printed the text. One that is awake does not notice."""
+        end = time.monotonic() + seconds
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.connect(str(self.monitor_path))
+            while text not in self.console():
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise lab.LabError(f"the guest has not said {text!r}:\n{self.console()[-4000:]}")
+                monitor.send(b"system_wakeup\n")
+                monitor.recv(4096)
+                time.sleep(0.5)
 
     def finish(self, seconds):
         """What the script printed, when it has ended by itself. A guest that was suspended once does not always power off."""
