@@ -70,6 +70,7 @@ class Damage(integ.Case):
         """A damaged file of the cache is noticed, and replaced by whoever compiles it again"""
         cache = self.gdevd.directory / "state" / "cache"
         self.run_verified("madd")
+        self.wait_quiet()  # what its worker had compiled is in the cache
         files = [path for path in cache.rglob("*") if path.is_file()]
         self.assertTrue(files)
         whole = {path: path.read_bytes() for path in files}
@@ -85,7 +86,8 @@ class Damage(integ.Case):
 @unittest.skipIf(os.path.exists("/run/gdev"), "the system has a gdevd, which would be found first")
 @unittest.skipUnless(integ.SOFTWARE, "a user's own gdevd is tried on the software GPU")
 class Directory(unittest.TestCase):
-    VICTIM, ATTACKER = 54321, 54322
+    VICTIM = 20000 + os.getpid() % 20000  # the test may run twice at once
+    ATTACKER = VICTIM + 20000
 
     def as_victim(self, *command):
         environment = {name: value for name, value in os.environ.items()

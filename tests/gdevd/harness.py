@@ -133,7 +133,7 @@ class GdevdTest(unittest.TestCase):
             if process.poll() is None:  # in order, so that a leak is found
                 process.terminate()
                 try:
-                    self.assertEqual(process.wait(20), 0)
+                    self.assertEqual(process.wait(wire.PATIENCE), 0)
                 finally:
                     process.kill()
         log = self.log()

@@ -87,6 +87,7 @@ class Driver(unittest.TestCase):
         failed = gdevd.run(command, 90, {"GDEV_LOG": "failed"})[2]
         self.assertNotIn("= CUDA_SUCCESS", failed)
 
+    @integ.measured
     def test_preempt(self):
         """Kernels of a program that asks for it leave between blocks, and other virtual GPUs get turns in the middle of them;
         each block is done once"""
@@ -98,6 +99,7 @@ class Driver(unittest.TestCase):
         # A launch takes 0.3 s: who is not to leave it is passed over after 0.1 s.
         self.assertLess(2 * overdue["long"], overdue["off"], overdue)
 
+    @integ.measured
     def test_preempt_loops(self):
         """Kernels of a program that asks for it leave in the middle of a block, and go on there: each round is done once"""
         gdevd = self.start(vgpus={"long": {}, "short": {"priority": 10}, "blocks": {"preempt": "blocks"}})

@@ -205,11 +205,15 @@ class Small(integ.Case):
 
     def test_killed(self):
         """a program that is killed while others swap harms nobody and leaves nothing behind"""
-        processes = [self.start(2, 32, 6) for _ in range(4)]
-        time.sleep(1.5)
-        processes[1].send_signal(signal.SIGKILL)
-        processes[1].wait()
-        self.finish(processes[0], *processes[2:])
+        processes = [self.ready(2, 32, 6) for _ in range(3)]
+        victim = self.ready(2, 32, 1 << 30)
+        for process in (*processes, victim):
+            self.go(process)
+        # What it has is in host swap when the others go on, or was.
+        self.wait_until(lambda: self.session(victim)["swap_in_bytes"], "what it had comes back")
+        victim.kill()
+        victim.communicate()
+        self.finish(*processes)
         self.wait_quiet()
         self.assertEqual(self.held(), (0, 0))
 
@@ -270,6 +274,7 @@ class Small(integ.Case):
         for earlier, later in zip(before[who], after[who]):
             self.assertLessEqual(later - earlier, max(earlier, paid) // 2)
 
+    @integ.measured
     def test_cause(self):
         """what is moved to make room is charged to whom it is for, what comes back to whose it is, nothing to others"""
         first = self.ready(2, 32, 1)

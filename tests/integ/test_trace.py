@@ -55,6 +55,9 @@ class Timeline:
         return list(map(tuple, found.values()))
 
 
+SPIN = integ.PROGRAMS / "shares", 100000 if integ.SOFTWARE else 1000  # launches until its standard input ends
+
+
 class Trace(integ.Case):
     def setUp(self):
         super().setUp()
@@ -105,47 +108,48 @@ class Trace(integ.Case):
 
     def test_children(self):
         """All that a command starts is in its trace, and what others do is not"""
-        other = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("loop"), "2000"],
-                                 stdout=-3, stderr=-3)
+        other = self.gdevd.popen([self.gdevd.gdev, "run", *SPIN], stdin=-1, stdout=-3, stderr=-3)
+        self.wait_until(lambda: self.launches() > 20, "the other program launches")
         script = f"{self.gdevd.example('madd')} 128 & {self.gdevd.example('lud')} 64; wait"
         found = self.trace("sh", "-c", script)
         self.assertEqual(found.processes(), ["device " + integ.DEVICE, "lud", "madd", "virtual GPU gdev0 of " + integ.DEVICE])
         self.assertTrue(found.slices("kernel", "madd"))
         self.assertTrue(any(e["name"].startswith("lud") for e in found.slices("kernel")))
-        other.kill()
+        other.communicate("")
 
     def test_killed(self):
         """A program that is killed in the middle leaves a whole file with what it had done"""
-        loop, pid_file = self.gdevd.example("loop"), self.gdevd.directory / "pid"
+        (program, rounds), pid_file = SPIN, self.gdevd.directory / "pid"
         tracer = self.gdevd.popen(
-            [self.gdevd.gdev, "trace", "-o", self.output, "sh", "-c",
-             f"echo $$ > {pid_file}; exec {loop} 1 --repeat=1000000"], stdout=-3, stderr=-3)
+            [self.gdevd.gdev, "trace", "-o", self.output, "sh", "-c", f"echo $$ > {pid_file}; exec {program} {rounds}"],
+            stdin=-1, stdout=-3, stderr=-3)
         self.wait_until(lambda: self.launches() > 20, "the program launches")
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
         self.assertEqual(tracer.wait(60), 128 + signal.SIGKILL)
+        tracer.stdin.close()
         found = Timeline(self, self.output)
-        self.assertGreater(len(found.slices("kernel", "loop")), 10)
+        self.assertGreater(len(found.slices("kernel", "spin")), 10)
         self.assertGreater(len(found.slices("call", "cuLaunchKernel")), 10)
 
     def launches(self):
         return sum(s["launches"] for s in self.gdevd.status()["sessions"])
 
+    @integ.measured  # there may be no second without pauses
     def test_all(self):
         """What runs already is traced with --all, and costs nothing afterwards"""
-        program = self.gdevd.popen([self.gdevd.gdev, "run", self.gdevd.example("madd"), "256",
-                                    "--repeat=1000000"], stdout=-3, stderr=-3)
+        program = self.gdevd.popen([self.gdevd.gdev, "run", *SPIN], stdin=-1, stdout=-3, stderr=-3)
         self.wait_until(lambda: self.launches() > 20, "the program launches")
         begin = time.monotonic() * 1e6
         found = self.trace("--all", "--seconds", "1")
-        self.assertIn("madd", found.processes())
-        kernels = found.slices("kernel", "madd")
+        self.assertIn("shares", found.processes())
+        kernels = found.slices("kernel", "spin")
         self.assertGreater(len(kernels), 1)
         self.assertTrue(all(e["ts"] + e["dur"] >= begin for e in kernels))
         self.assertTrue(found.slices("grant"))
-        again = self.trace("--all", "--seconds", "0.5")
-        self.assertGreaterEqual(min(e["ts"] + e["dur"] for e in again.slices("kernel")),
-                                max(e["ts"] for e in kernels))
-        program.kill()
+        again = self.trace("--all", "--seconds", "0.5").slices("kernel")
+        self.assertTrue(again)
+        self.assertGreaterEqual(min(e["ts"] + e["dur"] for e in again), max(e["ts"] for e in kernels))
+        program.communicate("")
 
     def test_statuses(self):
         """It ends as its program does, and wrong usage says what is right"""
@@ -177,8 +181,11 @@ class Swapped(Trace):
 
     def test_swap(self):
         """Where memory is short, what leaves the device and what comes are there step by step"""
-        swap = integ.PROGRAMS / "swap"
-        found = self.trace("sh", "-c", f"for i in 1 2 3; do {swap} 2 24 6 & done; wait")
+        swap, go = f"{integ.PROGRAMS}/swap 2 24 6 wait", f"{self.gdevd.directory}/go"
+        # What all three have together is more than there is.
+        found = self.trace("sh", "-c", f"mkfifo {go}.1 {go}.2 {go}.3; for i in 1 2 3; do {swap} <{go}.$i >>{go} & done; "
+                           f"exec 4>{go}.1 5>{go}.2 6>{go}.3; until [ $(wc -l <{go}) = 3 ]; do sleep 0.05; done; "
+                           "for i in 4 5 6; do echo go >&$i; done; wait")
         for name in ("make room for others", "wait for room", "get host swap"):
             self.assertTrue(found.slices("memory", name), name)
         for first, then in (("copy to host swap", "unmap"), ("unmap", "give back"), ("make", "map"),

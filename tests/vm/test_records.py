@@ -129,7 +129,7 @@ class Keys(test_proxy.Case):
         self.assertEqual(status, 0)
         self.assertNotEqual(own, number)
         self.assertEqual(sorted(segment["key"] == 77 for segment in self.segments()), [False, True])
-        program.communicate(timeout=20)
+        program.communicate(timeout=integ.PATIENCE)
 
     def test_no_keys_are_left(self):
         """A machine that goes leaves no segment and no key, nor do proxies that are killed while they make some"""
