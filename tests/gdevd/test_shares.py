@@ -647,10 +647,11 @@ class Metrics(SharesTest):
         self.assertIn('program="a\\"b\\\\c"', session[0])
 
     def test_come_over_tcp_where_configured(self):
-        with socket.socket() as sock:
+        with socket.socket() as sock:  # nobody else is given the port meanwhile
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("127.0.0.1", 0))
             port = sock.getsockname()[1]
-        self.start("--set", f"metrics_address=127.0.0.1:{port}")
+            self.start("--set", f"metrics_address=127.0.0.1:{port}")
         for address in ("127.0.0.1", port), None:
             head, body = self.get(address=address, pieces=7)
             self.assertEqual(head[0], "HTTP/1.1 200 OK")

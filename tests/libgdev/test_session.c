@@ -281,7 +281,7 @@ static void *free_large(void *address)
 
 static void wait_done(unsigned count)
 {
-	for (int i = 0; i < 5000 && done < count; i++)
+	for (int i = 0; i < 60000 && done < count; i++)
 		usleep(1000);
 	assert_int_equal(done, count);
 }

@@ -198,7 +198,7 @@ static int play_own_close(const char *name, const char *where, int first, int co
 	good(f->graph, gdev_graph_run(f->graph));
 	if (say() || sigwait(&told, &signal))
 		return 1;
-	alarm(10);
+	alarm(60);
 	gdev_graph_close(f->graph);
 	return 0;
 }

@@ -180,7 +180,7 @@ static int play_inherit(const char *name, const char *where, int first, int coun
 	check(gdev_pull(from, in_seconds(20), &block), "pull");
 	child = fork();
 	if (!child) {
-		alarm(20);
+		alarm(60);
 		gdev_datablock_put(block);
 		_exit(0);
 	}

@@ -144,7 +144,7 @@ static void test_files(void **state)
 	wait_for_end(ptask);
 	good(f->graph, gdev_ptask_query(ptask, &info));
 	assert_int_equal(info.invocations, 3);
-	for (int i = 0; i < 1000 && lseek(out, 0, SEEK_END) < (off_t)(3 * N * sizeof(int)); i++)
+	for (int i = 0; i < 12000 && lseek(out, 0, SEEK_END) < (off_t)(3 * N * sizeof(int)); i++)
 		usleep(5000);
 	assert_int_equal(pread(out, doubled, sizeof values, 0), sizeof values);
 	for (int i = 0; i < 5 * N / 2; i++)
@@ -208,7 +208,7 @@ static void test_manual(void **state)
 	ready[0] = (struct pollfd){.fd = gdev_graph_descriptor(f->graph), .events = POLLIN};
 	ready[1] = (struct pollfd){.fd = out[0], .events = POLLIN};
 	while (got < BLOCKS * sizeof values) {
-		assert_true(poll(ready, 2, 30000) > 0);
+		assert_true(poll(ready, 2, 60000) > 0);
 		if (ready[0].revents)
 			good(f->graph, gdev_graph_advance(f->graph));
 		if (ready[1].revents)
@@ -245,7 +245,7 @@ static void test_slow_reader(void **state)
 	good(f->graph, gdev_graph_run(f->graph));
 	for (int i = 0; i < 5; i++)
 		good(f->graph, gdev_push_bytes(in, values, (uint64_t)page, 0));
-	for (int i = 0; i < 2000 && info.invocations < 4; i++) {
+	for (int i = 0; i < 12000 && info.invocations < 4; i++) {
 		usleep(5000);
 		good(f->graph, gdev_ptask_query(increment, &info));
 	}

@@ -477,7 +477,7 @@ static void test_callback_beside_kernel(void **state)
 	good(f->graph, gdev_push_bytes(in, &value, sizeof value, 0));
 	usleep(30000); /* the graph's thread asks for a notice of the gate's end */
 	push_ints(f, quick, 1);
-	error = gdev_pull_bytes(out, &value, sizeof value, in_ms(5000), NULL);
+	error = gdev_pull_bytes(out, &value, sizeof value, in_ms(60000), NULL);
 	*(volatile int *)flag = 1; /* lest a failure waits for the gate */
 	good(f->graph, error);
 	fixture_teardown((void **)&f);

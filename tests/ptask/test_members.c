@@ -702,6 +702,6 @@ int main(void)
 	};
 
 	world.socket = world.bell = -1;
-	alarm(30); /* what goes wrong may do so without end */
+	alarm(200); /* what goes wrong may do so without end */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,6 +282,6 @@ int main(void)
 		cmocka_unit_test(test_says_nothing),
 	};
 
-	alarm(30); /* what goes wrong may do so without end */
+	alarm(200); /* what goes wrong may do so without end */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,7 +218,7 @@ static void expect_sleepers(unsigned count)
 {
 	const struct service *sleeping = __atomic_load_n(&service, __ATOMIC_ACQUIRE);
 
-	for (int i = 0; i < 5000 && __atomic_load_n(&sleeping->sleepers, __ATOMIC_RELAXED) < count;
+	for (int i = 0; i < 60000 && __atomic_load_n(&sleeping->sleepers, __ATOMIC_RELAXED) < count;
 		i++)
 		usleep(1000);
 	usleep(20000); /* deadlines from before have passed */
@@ -231,7 +231,7 @@ static bool meeting_work(struct device *device)
 
 	if (now == TOGETHER)
 		__atomic_add_fetch(&came, 1, __ATOMIC_RELAXED);
-	for (int i = 0; now == TOGETHER && i < 5000; i++)
+	for (int i = 0; now == TOGETHER && i < 60000; i++)
 		if (__atomic_load_n(&came, __ATOMIC_RELAXED) < 2)
 			usleep(1000);
 	if (now != ALONE)
@@ -268,7 +268,7 @@ static void short_kernels_that_wait_for_each_other_both_begin(void)
 	post_wait(&fixture, A + 1, A, fixture.values[A]);
 	post_launch(&fixture, A, function, 0);
 	post_launch(&fixture, A + 1, function, 0);
-	for (int i = 0; i < 3000 && __atomic_load_n(&came, __ATOMIC_RELAXED) < 2; i++)
+	for (int i = 0; i < 60000 && __atomic_load_n(&came, __ATOMIC_RELAXED) < 2; i++)
 		usleep(1000);
 	assert_true(__atomic_load_n(&came, __ATOMIC_RELAXED) >= 2);
 	__atomic_store_n(&manner, 0, __ATOMIC_RELAXED);
@@ -359,7 +359,7 @@ static void long_work_begins_although_records_keep_coming(void **state)
 	__atomic_store_n(&worked, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&fed, fixture.segment, __ATOMIC_RELEASE);
 	value = post_copy(&fixture, A, TEST_DEVICE, TEST_DEVICE + 8 * MIB, 8 * MIB);
-	for (int i = 0; i < 10000 && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
+	for (int i = 0; i < 60000 && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
 		usleep(1000);
 	assert_true(__atomic_load_n(&worked, __ATOMIC_RELAXED));
 	wait_for(&fixture, A, value);
