@@ -109,7 +109,9 @@ void gdev_graph_close(struct gdev_graph *graph);
  * Ends. When this process closes the graph, or dies, its ends of channels are closed as those of pipes are: a channel
  * from which the last process that pushed is gone ends; one from which the last that pulled is gone drops what comes.
  * (gdev_channel_options.keep: neither.) When the process that owns the graph is gone, calls return -GDEV_E_SESSION_LOST. When it
- * lives and does not answer, those without a deadline return -ETIMEDOUT after 30 s, but for gdev_graph_load(). */
+ * lives and does not answer, calls return -ETIMEDOUT at their deadline, and after 30 s at the latest, but for gdev_graph_load().
+ * Attaching, finding, and the first push or pull at an end of this process's part always ask the owner, and with deadline 0 wait
+ * for its answer as those without a deadline do. */
 int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph **graph);
 
 /* The same, and the ptasks of this process's part run in a session of its own, on that virtual GPU (NULL: the first one that it
@@ -321,7 +323,8 @@ int gdev_channel_end(struct gdev_channel *channel);
 /* A new datablock with these bytes, pushed. */
 int gdev_push_bytes(
 	struct gdev_channel *channel, const void *data, uint64_t bytes, uint64_t deadline_ns);
-/* The bytes of the next datablock, up to `room`; *bytes (may be NULL): how many it has. */
+/* The bytes of the next datablock, up to `room`; *bytes (may be NULL): how many it has. A datablock that is not here by the
+ * deadline stays in the channel. */
 int gdev_pull_bytes(struct gdev_channel *channel, void *data, uint64_t room, uint64_t deadline_ns,
 	uint64_t *bytes);
 

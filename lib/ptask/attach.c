@@ -88,16 +88,31 @@ static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
 
 /* ---- the socket ---- */
 
+uint64_t remote_answer_by(const struct remote *remote, uint64_t deadline_ns)
+{
+	uint64_t latest_ns = clock_now_ns() + remote->answer_ns;
+
+	return deadline_ns ? min_of(deadline_ns, latest_ns) : latest_ns;
+}
+
 /* Owners that live answer in time, but for code that they load. */
-static int wait_for_answer(const struct remote *remote, const struct graph_message *message)
+static int wait_for_answer(
+	const struct remote *remote, const struct graph_message *message, uint64_t deadline_ns)
 {
 	struct pollfd readable = {.fd = remote->socket, .events = POLLIN};
 	bool loads = message->type == GRAPH_BUILD && message->build.what == GRAPH_BUILD_MODULE;
+	uint64_t until_ns = remote_answer_by(remote, deadline_ns), now_ns;
+	struct timespec left;
 	int ready;
 
-	do
-		ready = poll(&readable, 1, loads ? -1 : (int)(remote->answer_ns / NS_PER_MS));
-	while (ready < 0 && errno == EINTR);
+	do {
+		now_ns = clock_now_ns();
+		now_ns = min_of(now_ns, until_ns);
+		left = (struct timespec){(time_t)((until_ns - now_ns) / NS_PER_S),
+			(long)((until_ns - now_ns) % NS_PER_S)};
+		ready = ppoll(
+			&readable, 1, loads && deadline_ns == GDEV_FOREVER ? NULL : &left, NULL);
+	} while (ready < 0 && errno == EINTR);
 	return ready > 0 ? 0 : -ETIMEDOUT;
 }
 
@@ -125,39 +140,43 @@ static ssize_t receive(struct remote *remote, struct graph_built *answer, int *f
 	return length < (ssize_t)sizeof answer->message ? -GDEV_E_PROTOCOL : length;
 }
 
-int remote_talk(
-	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count)
+/* The answer takes the request's place. If it does not come in time it is waited for before the next request is sent. */
+static int hear(struct remote *remote, struct graph_message *message, char *text, int *fds,
+	size_t *count, uint64_t deadline_ns)
 {
 	autofree struct graph_built *answer = calloc(1, sizeof *answer);
 	size_t room = *count;
-	uint32_t serial = message->serial = ++remote->serial;
 	ssize_t length;
 
 	*count = 0;
-	if (!answer)
-		return -ENOMEM;
-	if (fd_send(remote->socket, message, sizeof *message, NULL, 0))
-		return -GDEV_E_SESSION_LOST;
-	do { /* one that came too late for the last request may lie there, once */
-		if (wait_for_answer(remote, message))
-			return -ETIMEDOUT;
-		*count = room;
-		length = receive(remote, answer, fds, count);
-		if (length < 0)
-			return (int)length;
-		if (answer->message.serial <= remote->answered)
-			return -GDEV_E_PROTOCOL;
-		remote->answered = answer->message.serial;
-	} while (answer->message.serial < serial);
-	if (answer->message.serial != serial || answer->message.type != message->type ||
+	if (!answer || wait_for_answer(remote, message, deadline_ns)) {
+		remote->unanswered = *message;
+		return answer ? -ETIMEDOUT : -ENOMEM;
+	}
+	remote->unanswered.serial = 0;
+	*count = room;
+	length = receive(remote, answer, fds, count);
+	if (length < 0)
+		return (int)length;
+	if (answer->message.serial != message->serial || answer->message.type != message->type ||
 		answer->message.status > 0 ||
-		!is_whole(&answer->message, (size_t)length, text != NULL))
+		!is_whole(&answer->message, (size_t)length, message->type == GRAPH_BUILD))
 		return -GDEV_E_PROTOCOL;
 	*message = answer->message;
 	if (text)
 		snprintf(text, GRAPH_BUILD_TEXT_MAX, "%.*s", (int)message->build.text_bytes,
 			answer->text);
 	return message->status;
+}
+
+int remote_talk(struct remote *remote, struct graph_message *message, char *text, int *fds,
+	size_t *count, uint64_t deadline_ns)
+{
+	message->serial = ++remote->serial;
+	if (!fd_send(remote->socket, message, sizeof *message, NULL, 0))
+		return hear(remote, message, text, fds, count, deadline_ns);
+	*count = 0;
+	return -GDEV_E_SESSION_LOST;
 }
 
 /* ---- joining ---- */
@@ -236,13 +255,13 @@ static void close_received(int fd)
 		close(fd);
 }
 
-static int join(struct gdev_graph *graph)
+static int join(struct gdev_graph *graph, uint64_t deadline_ns)
 {
 	struct remote *remote = graph->remote;
 	struct graph_message message = {.type = GRAPH_JOIN, .version = GRAPH_VERSION};
 	int fds[JOIN_FDS];
 	size_t count = JOIN_FDS;
-	int error = remote_talk(remote, &message, NULL, fds, &count);
+	int error = remote_talk(remote, &message, NULL, fds, &count, deadline_ns);
 
 	if (!error && (count != JOIN_FDS || !is_local_socket(fds[JOIN_BELL])))
 		error = -GDEV_E_PROTOCOL;
@@ -292,7 +311,7 @@ int gdev_graph_attach(const char *name, uint64_t deadline_ns, struct gdev_graph 
 	graph = create(request.name, owner);
 	if (!graph)
 		return -ENOMEM;
-	error = join(graph);
+	error = join(graph, deadline_ns);
 	if (error)
 		graph_free(graph);
 	else
@@ -380,30 +399,111 @@ static int make_found(
 	return error;
 }
 
-/* Asks for an end: of *channel, or, if that is NULL, as the message says. */
-static int find_once(
-	struct gdev_graph *graph, struct graph_message message, struct gdev_channel **channel)
+/* The owner has opened an end, of *channel, or, if that is NULL, of a channel that is made; or it says why not. */
+static int take_end(struct gdev_graph *graph, int error, struct graph_message *found,
+	struct gdev_channel **channel)
 {
-	struct remote *remote = graph->remote;
-	size_t none = 0;
-	int error;
-
-	message.type = GRAPH_FIND;
-	pthread_mutex_lock(&remote->asking);
-	if (*channel && (*channel)->remote) { /* another thread was there first */
-		pthread_mutex_unlock(&remote->asking);
-		return 0;
-	}
-	error = remote_talk(remote, &message, NULL, NULL, &none);
-	message.find.name[sizeof message.find.name - 1] = '\0';
+	found->find.name[sizeof found->find.name - 1] = '\0';
 	pthread_mutex_lock(&graph->lock);
 	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
 		remote_lose(graph, error);
 	error = remote_error(graph) ? remote_error(graph) : error;
 	if (!error)
-		error = *channel ? add_end(*channel, &message)
-				 : make_found(graph, &message, channel);
+		error = *channel ? add_end(*channel, found) : make_found(graph, found, channel);
 	pthread_mutex_unlock(&graph->lock);
+	return error;
+}
+
+/* What a call has asked for that gave up. What it was refused, the next one is. */
+static int take_late(struct gdev_graph *graph, int error, struct graph_message *request,
+	struct graph_message *answer)
+{
+	struct remote *remote = graph->remote;
+	struct gdev_channel *channel = remote->unanswered_for;
+	bool made = request->type == GRAPH_FIND && !error;
+
+	if (made && !take_end(graph, error, answer, &channel) && !remote->unanswered_for)
+		channel->remote->unclaimed = *request;
+	pthread_mutex_lock(&graph->lock);
+	if (request->type == GRAPH_BUILD && request->build.bytes)
+		pool_give(&remote->pool, request->build.offset, request->build.bytes);
+	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
+		remote_lose(graph, error);
+	error = remote_error(graph);
+	pthread_mutex_unlock(&graph->lock);
+	return error;
+}
+
+/* The answer to the last request, if its call gave up before that came. */
+static int hear_late(struct gdev_graph *graph, uint64_t deadline_ns)
+{
+	struct remote *remote = graph->remote;
+	struct graph_message request = remote->unanswered, answer = request;
+	size_t none = 0;
+	int error;
+
+	if (!request.serial)
+		return 0;
+	error = hear(remote, &answer, NULL, NULL, &none, deadline_ns);
+	return remote->unanswered.serial ? error : take_late(graph, error, &request, &answer);
+}
+
+int remote_begin_asking(struct gdev_graph *graph, uint64_t deadline_ns)
+{
+	pthread_mutex_t *asking = &graph->remote->asking;
+	const struct timespec until = {
+		(time_t)(deadline_ns / NS_PER_S), (long)(deadline_ns % NS_PER_S)};
+	int error = deadline_ns && deadline_ns != GDEV_FOREVER
+			    ? pthread_mutex_clocklock(asking, CLOCK_MONOTONIC, &until)
+			    : pthread_mutex_lock(asking);
+
+	if (error)
+		return -error;
+	error = hear_late(graph, deadline_ns);
+	if (error)
+		pthread_mutex_unlock(asking);
+	return error;
+}
+
+static bool asks_for_the_same(const struct graph_message *one, const struct graph_message *two)
+{
+	return one->find.object == two->find.object && one->find.nth == two->find.nth &&
+	       !strcmp(one->find.name, two->find.name);
+}
+
+/* One that was found for a call that gave up; NULL. With remote->asking. */
+static struct gdev_channel *claim(struct remote *remote, const struct graph_message *request)
+{
+	for (unsigned i = 0; i < remote->end_count; i++) {
+		struct graph_message *unclaimed = &remote->ends[i]->remote->unclaimed;
+
+		if (!unclaimed->serial || !asks_for_the_same(unclaimed, request))
+			continue;
+		unclaimed->serial = 0;
+		return remote->ends[i];
+	}
+	return NULL;
+}
+
+/* Asks for an end: of *channel, or, if that is NULL, as the message says. */
+static int find_once(struct gdev_graph *graph, struct graph_message message,
+	struct gdev_channel **channel, uint64_t deadline_ns)
+{
+	struct remote *remote = graph->remote;
+	size_t none = 0;
+	int error = remote_begin_asking(graph, deadline_ns);
+
+	if (error)
+		return error;
+	message.type = GRAPH_FIND;
+	if (!*channel)
+		*channel = claim(remote, &message);
+	if (!*channel ||
+		!(*channel)->remote) { /* else it, or another thread's call, was there first */
+		error = remote_talk(remote, &message, NULL, NULL, &none, deadline_ns);
+		remote->unanswered_for = *channel;
+		error = take_end(graph, error, &message, channel);
+	}
 	pthread_mutex_unlock(&remote->asking);
 	return error;
 }
@@ -417,7 +517,7 @@ static int find(struct gdev_graph *graph, const char *name, uint64_t deadline_ns
 
 	snprintf(message.find.name, sizeof message.find.name, "%s", name);
 	do
-		error = find_once(graph, message, channel);
+		error = find_once(graph, message, channel, deadline_ns);
 	while (error == -EAGAIN && deadline_ns && pause_until(deadline_ns));
 	return error == -EAGAIN && deadline_ns ? -ETIMEDOUT : error;
 }
@@ -442,7 +542,7 @@ int remote_find_at_port(const struct gdev_port *port, uint32_t nth, struct gdev_
 {
 	struct graph_message message = {.find.object = port->id, .find.nth = nth};
 	struct gdev_channel *channel = NULL;
-	int error = find_once(port->ptask->graph, message, &channel);
+	int error = find_once(port->ptask->graph, message, &channel, GDEV_FOREVER);
 
 	if (!error)
 		*found = channel;

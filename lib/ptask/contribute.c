@@ -55,28 +55,32 @@ static void note_answer(struct gdev_graph *graph, int error, const char *text, b
 }
 
 /* The answer takes the request's place. */
-static int ask(struct gdev_graph *graph, struct graph_build *build, const struct cargo *cargo)
+static int ask_until(struct gdev_graph *graph, struct graph_build *build, const struct cargo *cargo,
+	uint64_t deadline_ns)
 {
 	struct remote *remote = graph->remote;
 	struct graph_message message = {.type = GRAPH_BUILD, .build = *build};
 	autofree char *text = calloc(1, GRAPH_BUILD_TEXT_MAX);
 	uint64_t offset;
 	size_t none = 0;
-	int error = text ? 0 : -ENOMEM;
+	int error;
 
+	if (!text)
+		return -ENOMEM;
 	if (!graph_is_ours(graph))
 		return -GDEV_E_SESSION_LOST;
-	pthread_mutex_lock(&remote->asking);
-	if (!error)
-		error = load_cargo(graph, &message.build, cargo);
+	error = remote_begin_asking(graph, deadline_ns);
+	if (error)
+		return error;
+	error = load_cargo(graph, &message.build, cargo);
 	if (error) {
 		pthread_mutex_unlock(&remote->asking);
 		return error;
 	}
 	offset = message.build.offset;
-	error = remote_talk(remote, &message, text, NULL, &none);
+	error = remote_talk(remote, &message, text, NULL, &none, deadline_ns);
 	pthread_mutex_lock(&graph->lock);
-	if (cargo->bytes && error != -ETIMEDOUT) /* the owner may read it yet */
+	if (cargo->bytes && !remote->unanswered.serial) /* else the owner may read it yet */
 		pool_give(&remote->pool, offset, cargo->bytes);
 	note_answer(graph, error, text, build->what == GRAPH_BUILD_MODULE);
 	pthread_mutex_unlock(&graph->lock);
@@ -85,6 +89,12 @@ static int ask(struct gdev_graph *graph, struct graph_build *build, const struct
 		snprintf(cargo->log, cargo->log_bytes, "%s", text);
 	*build = message.build;
 	return error;
+}
+
+/* Without a deadline. */
+static int ask(struct gdev_graph *graph, struct graph_build *build, const struct cargo *cargo)
+{
+	return ask_until(graph, build, cargo, GDEV_FOREVER);
 }
 
 static int ask_plain(struct gdev_graph *graph, struct graph_build *build)
@@ -412,7 +422,7 @@ int remote_port_find(
 	for (;;) {
 		build = (struct graph_build){.what = GRAPH_BUILD_FIND};
 		strcpy(build.name, name);
-		error = ask_plain(graph, &build);
+		error = ask_until(graph, &build, &(struct cargo){0}, deadline_ns);
 		if (error != -ENOENT || !deadline_ns)
 			return error ? error : make_found(graph, name, build.id, port);
 		if (clock_now_ns() >= deadline_ns)

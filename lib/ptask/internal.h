@@ -148,8 +148,8 @@ struct gdev_datablock {
 	} views[DEVICES_MAX];
 
 	/* Of a graph that another process owns (remote.c). */
-	uint32_t slot;   /* its id for the owner; REMOTE_NO_SLOT */
-	int32_t brought; /* the owner's answer to that; 1: none yet */
+	uint32_t slot; /* its id for the owner; REMOTE_NO_SLOT */
+	int32_t brought; /* what the owner said when it was asked for the contents; 1: nothing yet; 0: nobody has asked */
 	bool dropped;    /* the program has no reference any more, and the owner hears of it */
 	uint64_t offset; /* where it is in its memory; GRAPH_NOWHERE */
 	struct gdev_channel *channel; /* that gave it */

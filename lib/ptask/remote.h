@@ -24,8 +24,12 @@ struct remote {
 	uint32_t requests_tail, answers_head, waiting, changes, woken_for;
 	uint64_t
 		answer_ns; /* so long an owner that lives may take to answer; then calls return -ETIMEDOUT */
-	uint32_t serial, answered; /* of the last request, and of the last answer */
-	bool polling;              /* a thread waits for the owner, and others for it */
+	uint32_t serial; /* of the last request on the socket */
+	struct graph_message
+		unanswered; /* that request, if its call gave up before the answer came; serial 0: none */
+	struct gdev_channel
+		*unanswered_for; /* whose end it asks for; NULL: that of a channel to be made */
+	bool polling;            /* a thread waits for the owner, and others for it */
 	struct gdev_datablock *known[2 * GRAPH_IDS];
 	/* Ids to be dropped, when there is room for requests. */
 	uint16_t due[2 * GRAPH_IDS];
@@ -51,13 +55,20 @@ struct remote_end {
 	bool over, closed;
 	bool wants;  /* the program has looked at contents that came from here */
 	bool pulled; /* before */
+	struct graph_message
+		unclaimed; /* the request that made the channel, whose call gave up; serial 0: the program has it */
 };
 
-/* attach.c. With remote->asking. */
-/* One request, and its answer in its place: the answer's status. `text` (NULL: none comes) has GRAPH_BUILD_TEXT_MAX bytes.
- * *count: room for descriptors, and what came, also with an error. An answer with more of them stays where it is. */
-int remote_talk(
-	struct remote *remote, struct graph_message *message, char *text, int *fds, size_t *count);
+/* attach.c */
+/* Until when a call waits for an owner that lives: till its deadline, but not for ever. A deadline of 0 lets the owner answer. */
+uint64_t remote_answer_by(const struct remote *remote, uint64_t deadline_ns);
+/* Takes remote->asking when no request is unanswered any more. -ETIMEDOUT, or why no call works: then it is not taken. */
+int remote_begin_asking(struct gdev_graph *graph, uint64_t deadline_ns);
+/* With it: one request, and its answer in its place: the answer's status. `text` (NULL: none comes) has GRAPH_BUILD_TEXT_MAX
+ * bytes. *count: room for descriptors, and what came, also with an error. An answer with more of them stays where it is. */
+int remote_talk(struct remote *remote, struct graph_message *message, char *text, int *fds,
+	size_t *count, uint64_t deadline_ns);
+/* The rest without it. */
 /* Of a graph that another process owns, without an end. With the graph's lock. */
 int remote_make_channel(struct gdev_graph *graph, const char *name, struct gdev_channel **channel);
 /* For a port of this process's part: the nth channel there. -EAGAIN: the graph does not run yet; -ENOENT: there are no more. */

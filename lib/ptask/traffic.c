@@ -54,32 +54,29 @@ int remote_create(struct gdev_graph *graph, struct gdev_template *tmpl, uint64_t
 	return error;
 }
 
-static uint64_t answer_deadline(const struct remote *remote)
-{
-	return clock_now_ns() + remote->answer_ns;
-}
-
-/* The owner brings the contents. When it has not in time, the next call waits on. */
-static int bring(struct gdev_datablock *block)
+/* The owner brings the contents. When it has not in time, the next call waits on; and when it could not be asked in time,
+ * another thread that waits asks. */
+static int bring(struct gdev_datablock *block, uint64_t deadline_ns)
 {
 	struct gdev_graph *graph = block->graph;
 	struct graph_request request = {.type = GRAPH_BRING, .id = block->slot};
-	uint64_t deadline_ns = answer_deadline(graph->remote);
 	int error = 0;
 
 	if (block->channel)
 		block->channel->remote->wants = true;
-	if (block->offset == GRAPH_NOWHERE && block->brought != 1) {
+	if (block->brought < 0)
+		block->brought = 0;
+	while (!error && block->offset == GRAPH_NOWHERE && block->brought >= 0) {
+		if (block->brought) {
+			error = remote_wait(graph, deadline_ns);
+			continue;
+		}
 		block->brought = 1;
 		error = remote_ask(graph, request, deadline_ns);
 		if (error)
-			block->brought = error;
+			block->brought = 0;
 	}
-	while (!error && block->offset == GRAPH_NOWHERE && block->brought == 1)
-		error = remote_wait(graph, deadline_ns);
-	if (!error && block->offset == GRAPH_NOWHERE)
-		error = block->brought;
-	return error;
+	return error || block->offset != GRAPH_NOWHERE ? error : block->brought;
 }
 
 int remote_map(struct gdev_datablock *block, bool write, void **data)
@@ -93,7 +90,7 @@ int remote_map(struct gdev_datablock *block, bool write, void **data)
 	if (error)
 		return error;
 	if (!block->host_current) {
-		error = bring(block);
+		error = bring(block, remote_answer_by(graph->remote, GDEV_FOREVER));
 		if (!error) {
 			block->host = graph->remote->theirs + block->offset;
 			block->host_current = true;
@@ -218,11 +215,12 @@ static int ask_for_more(struct gdev_channel *channel, uint64_t deadline_ns)
 	return !error && !end->over && !end->wanted && !channel->count ? -ENOBUFS : error;
 }
 
-static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_datablock **pulled)
+/* A datablock is there, if there is no error. */
+static int wait_for_block(struct gdev_channel *channel, uint64_t deadline_ns)
 {
 	struct gdev_graph *graph = channel->graph;
 	struct remote_end *end = channel->remote;
-	int error = 0;
+	int error;
 
 	for (;;) {
 		remote_drain(graph);
@@ -230,17 +228,49 @@ static int pull(struct gdev_channel *channel, uint64_t deadline_ns, struct gdev_
 		if (!error && !end->closed)
 			error = ask_for_more(channel, deadline_ns);
 		if (error || channel->count)
-			break;
+			return error;
 		if (end->over || end->closed)
 			return -ENODATA;
 		error = remote_wait(graph, deadline_ns);
 		if (error)
-			break;
+			return error;
 	}
+}
+
+/* It stays in the channel meanwhile, so that it is not lost if the contents do not come in time. *ours: no other thread has
+ * taken it. */
+static int bring_first(struct gdev_channel *channel, uint64_t deadline_ns, bool *ours)
+{
+	struct gdev_datablock *block = channel->queue[channel->first];
+	uint64_t until_ns = deadline_ns;
+	int error;
+
+	if (deadline_ns)
+		until_ns = remote_answer_by(channel->graph->remote, deadline_ns);
+	gdev_datablock_ref(block);
+	error = bring(block, until_ns);
+	*ours = channel->count && channel->queue[channel->first] == block;
+	block_put(block);
+	return error;
+}
+
+/* `bytes`: with its contents. */
+static int pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,
+	struct gdev_datablock **pulled)
+{
+	bool ours;
+	int error;
+
+	do {
+		ours = true;
+		error = wait_for_block(channel, deadline_ns);
+		if (!error && bytes)
+			error = bring_first(channel, deadline_ns, &ours);
+	} while (!error && !ours);
 	if (error)
 		return error;
 	*pulled = channel_take(channel);
-	end->pulled = true;
+	channel->remote->pulled = true;
 	return ask_for_more(channel, AT_ONCE) == -GDEV_E_PROTOCOL ? -GDEV_E_PROTOCOL : 0;
 }
 
@@ -262,7 +292,7 @@ int remote_pull(struct gdev_channel *channel, bool bytes, uint64_t deadline_ns,
 		error = graph_complain(
 			graph, -EINVAL, "pull from %s: a ptask empties it", channel->name);
 	else
-		error = pull(channel, deadline_ns, block);
+		error = pull(channel, bytes, deadline_ns, block);
 	graph_leave(graph);
 	return error;
 }
@@ -284,7 +314,7 @@ int remote_end(struct gdev_channel *channel)
 	end = channel->remote;
 	request.end = end->index;
 	if (!end->closed)
-		error = remote_ask(graph, request, answer_deadline(graph->remote));
+		error = remote_ask(graph, request, remote_answer_by(graph->remote, GDEV_FOREVER));
 	if (!error && !end->closed) {
 		end->closed = true;
 		graph->remote->wanted -= end->wanted;

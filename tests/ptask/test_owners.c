@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "lib/ptask/control.h"
 #include "lib/ptask/remote.h"
@@ -109,6 +111,7 @@ static struct owner {
 	int given, read; /* the ends of a pipe; the first is sent */
 	unsigned
 		place; /* of it among the descriptors with which the process joins; FDS: behind them; more: it is not there */
+	bool silent;
 } owner;
 
 /* Instead of gdevd: the owner has answered already. */
@@ -136,7 +139,8 @@ int __wrap_control_request(
 		fd_close_all(&fds[owner.place], 1);
 		fds[owner.place] = dup(owner.given);
 	}
-	assert_int_equal(fd_send(owner.socket, &message, sizeof message, fds, count), 0);
+	if (!owner.silent)
+		assert_int_equal(fd_send(owner.socket, &message, sizeof message, fds, count), 0);
 	fd_close_all(fds, FDS + 1);
 	return dup(pair[1]); /* the connection to gdevd */
 }
@@ -225,15 +229,21 @@ static void test_answers_again(void **state)
 	require_open(false);
 }
 
-static void find_out(struct gdev_graph *graph, struct gdev_channel **channel)
+static void say_found(uint32_t serial, uint32_t end)
 {
-	struct graph_message message = {.type = GRAPH_FIND, .serial = 2};
+	struct graph_message message = {.type = GRAPH_FIND, .serial = serial};
 
+	message.find.end = end;
 	message.find.capacity = 4;
 	message.find.stride = 4;
 	message.find.count[0] = message.find.count[1] = message.find.count[2] = 1;
 	message.find.bytes = 4;
 	say(message, false);
+}
+
+static void find_out(struct gdev_graph *graph, struct gdev_channel **channel)
+{
+	say_found(2, 0);
 	assert_int_equal(gdev_channel_find(graph, "out", 0, channel), 0);
 }
 
@@ -270,6 +280,123 @@ static void test_says_nothing(void **state)
 	require_open(false);
 }
 
+/* ---- deadlines ---- */
+
+static uint64_t soon(void)
+{
+	return clock_now_ns() + 10 * NS_PER_MS;
+}
+
+/* The deadline of a call counts, also where an owner that says nothing has longer to answer. */
+static void test_keeps_deadlines(void **state)
+{
+	uint64_t began_ns = clock_now_ns();
+	struct gdev_datablock *block;
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+	struct gdev_port *port;
+	uint32_t value;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	find_out(graph, &channel);
+	assert_int_equal(gdev_pull(channel, 0, &block), -EAGAIN);
+	answer(graph, (struct graph_answer){GRAPH_PULLED, 0, GRAPH_IDS, 0, GRAPH_NOWHERE, 4});
+	assert_int_equal(gdev_pull_bytes(channel, &value, 4, 0, NULL), -EAGAIN);
+	assert_int_equal(gdev_pull_bytes(channel, &value, 4, soon(), NULL), -ETIMEDOUT);
+	answer(graph, (struct graph_answer){.type = GRAPH_BROUGHT, .id = GRAPH_IDS});
+	assert_int_equal(gdev_pull_bytes(channel, &value, 4, soon(), NULL), 0);
+	pthread_mutex_lock(&graph->remote->asking); /* as another thread's call that loads code */
+	assert_int_equal(gdev_channel_find(graph, "in", soon(), &channel), -ETIMEDOUT);
+	pthread_mutex_unlock(&graph->remote->asking);
+	assert_int_equal(gdev_channel_find(graph, "in", soon(), &channel), -ETIMEDOUT);
+	assert_int_equal(gdev_port_find(graph, "scale.in", soon(), &port), -ETIMEDOUT);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+	owner = (struct owner){.place = FDS + 1, .silent = true};
+	assert_int_equal(gdev_graph_attach("ill", soon(), &graph), -ETIMEDOUT);
+	let_go();
+	assert_true(clock_now_ns() - began_ns < 10 * NS_PER_S);
+}
+
+/* The end that the owner opens for a call which gave up is that of the next call that asks for it. */
+static void test_answers_late(void **state)
+{
+	struct gdev_channel *channel, *again;
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	assert_int_equal(gdev_channel_find(graph, "out", soon(), &channel), -ETIMEDOUT);
+	assert_int_equal(gdev_channel_find(graph, "in", soon(), &channel), -ETIMEDOUT);
+	say_found(2, 0);
+	say((struct graph_message){.type = GRAPH_FIND, .serial = 3, .status = -ENOENT}, false);
+	assert_int_equal(gdev_channel_find(graph, "in", 0, &channel), -ENOENT);
+	assert_int_equal(gdev_channel_find(graph, "out", 0, &channel), 0);
+	assert_int_equal(channel->remote->index, 0);
+	say_found(4, 1);
+	assert_int_equal(gdev_channel_find(graph, "out", 0, &again), 0);
+	assert_ptr_not_equal(again, channel);
+	assert_int_equal(again->remote->index, 1);
+	assert_int_equal(gdev_channel_find(graph, "in", soon(), &channel), -ETIMEDOUT);
+	say((struct graph_message){.type = GRAPH_FIND, .serial = 4, .status = -ENOENT}, false);
+	assert_int_equal(gdev_channel_find(graph, "in", 0, &channel), -GDEV_E_PROTOCOL);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
+static void *read_block(void *block)
+{
+	uint32_t value;
+
+	return (void *)(intptr_t)gdev_datablock_read(block, 0, &value, 4);
+}
+
+/* One of two threads that wait for a datablock's contents has found no room to ask for them until it gave up; the other asks. */
+static void test_two_wait(void **state)
+{
+	struct gdev_channel *channel;
+	struct gdev_datablock *block;
+	struct graph_segment *segment;
+	struct gdev_graph *graph;
+	pthread_t first, second;
+	uint64_t limit_ns;
+	uint32_t asked;
+	void *error;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	segment = graph->remote->segment;
+	find_out(graph, &channel);
+	assert_int_equal(gdev_pull(channel, 0, &block), -EAGAIN);
+	answer(graph, (struct graph_answer){GRAPH_PULLED, 0, GRAPH_IDS, 0, GRAPH_NOWHERE, 4});
+	assert_int_equal(gdev_pull(channel, 0, &block), 0);
+	segment->requests_head -= GRAPH_REQUESTS; /* no room */
+	graph->remote->answer_ns = 200 * NS_PER_MS;
+	assert_int_equal(pthread_create(&first, NULL, read_block, block), 0);
+	while (!__atomic_load_n(&block->brought, __ATOMIC_RELAXED))
+		sched_yield();
+	graph->remote->answer_ns = 20 * NS_PER_S;
+	assert_int_equal(pthread_create(&second, NULL, read_block, block), 0);
+	pthread_join(first, &error);
+	assert_int_equal((intptr_t)error, -ETIMEDOUT);
+	asked = segment->requests_tail;
+	segment->requests_head += GRAPH_REQUESTS;
+	__atomic_fetch_add(&segment->changes, 1, __ATOMIC_SEQ_CST);
+	bell_ring(owner.bell);
+	limit_ns = clock_now_ns() + 5 * NS_PER_S;
+	while (__atomic_load_n(&segment->requests_tail, __ATOMIC_ACQUIRE) == asked)
+		assert_true(clock_now_ns() < limit_ns);
+	answer(graph, (struct graph_answer){.type = GRAPH_BROUGHT, .id = GRAPH_IDS});
+	__atomic_fetch_add(&segment->changes, 1, __ATOMIC_SEQ_CST);
+	bell_ring(owner.bell);
+	pthread_join(second, &error);
+	assert_int_equal((intptr_t)error, 0);
+	gdev_datablock_put(block);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +407,9 @@ int main(void)
 		cmocka_unit_test(test_rings_with_descriptors),
 		cmocka_unit_test(test_answers_again),
 		cmocka_unit_test(test_says_nothing),
+		cmocka_unit_test(test_keeps_deadlines),
+		cmocka_unit_test(test_answers_late),
+		cmocka_unit_test(test_two_wait),
 	};
 
 	alarm(200); /* what goes wrong may do so without end */
