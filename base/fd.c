@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -173,6 +175,21 @@ int fd_holds_descriptors(int socket)
 	text[length > 0 ? length : 0] = '\0';
 	count = strstr(text, "scm_fds:");
 	return !count || strtoul(count + strlen("scm_fds:"), NULL, 10);
+}
+
+bool fd_readable_by(int fd, uint64_t deadline_ns)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	uint64_t left_ns;
+	struct timespec left;
+	int ready;
+
+	do {
+		left_ns = deadline_ns - min_of(clock_now_ns(), deadline_ns);
+		left = (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+		ready = ppoll(&readable, 1, deadline_ns == UINT64_MAX ? NULL : &left, NULL);
+	} while (ready < 0 && errno == EINTR);
+	return ready > 0;
 }
 
 void fd_close_all(int *fds, size_t count)

@@ -36,6 +36,9 @@ ssize_t fd_peek_copies(
  * this call on nothing more comes in. 1 also where the kernel does not say (before Linux 5.6). */
 int fd_holds_descriptors(int socket);
 
+/* Whether there is something to read, or the end, by then; UINT64_MAX: however long it takes. */
+bool fd_readable_by(int fd, uint64_t deadline_ns);
+
 /* Those that are there, and they are -1 then. */
 void fd_close_all(int *fds, size_t count);
 

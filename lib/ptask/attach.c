@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +75,8 @@ static int reach_owner(struct control_graph *request, uint64_t deadline_ns)
 	int owner = -1, connection;
 
 	do
-		connection = control_request(CONTROL_GRAPH_OPEN, request, &answer, &owner);
+		connection =
+			control_request(CONTROL_GRAPH_OPEN, request, &answer, &owner, deadline_ns);
 	while ((connection == -ENOENT || connection == -EAGAIN) && pause_until(deadline_ns));
 	if ((connection == -ENOENT || connection == -EAGAIN) && deadline_ns)
 		return -ETIMEDOUT;
@@ -95,25 +95,15 @@ uint64_t remote_answer_by(const struct remote *remote, uint64_t deadline_ns)
 	return deadline_ns ? min_of(deadline_ns, latest_ns) : latest_ns;
 }
 
-/* Owners that live answer in time, but for code that they load. */
-static int wait_for_answer(
+/* Whether it comes. Owners that live answer in time, but for code that they load. */
+static bool wait_for_answer(
 	const struct remote *remote, const struct graph_message *message, uint64_t deadline_ns)
 {
-	struct pollfd readable = {.fd = remote->socket, .events = POLLIN};
 	bool loads = message->type == GRAPH_BUILD && message->build.what == GRAPH_BUILD_MODULE;
-	uint64_t until_ns = remote_answer_by(remote, deadline_ns), now_ns;
-	struct timespec left;
-	int ready;
+	bool waits = loads && deadline_ns == GDEV_FOREVER;
 
-	do {
-		now_ns = clock_now_ns();
-		now_ns = min_of(now_ns, until_ns);
-		left = (struct timespec){(time_t)((until_ns - now_ns) / NS_PER_S),
-			(long)((until_ns - now_ns) % NS_PER_S)};
-		ready = ppoll(
-			&readable, 1, loads && deadline_ns == GDEV_FOREVER ? NULL : &left, NULL);
-	} while (ready < 0 && errno == EINTR);
-	return ready > 0 ? 0 : -ETIMEDOUT;
+	return fd_readable_by(
+		remote->socket, waits ? GDEV_FOREVER : remote_answer_by(remote, deadline_ns));
 }
 
 /* Whether the answer is as long as it says. */
@@ -149,7 +139,7 @@ static int hear(struct remote *remote, struct graph_message *message, char *text
 	ssize_t length;
 
 	*count = 0;
-	if (!answer || wait_for_answer(remote, message, deadline_ns)) {
+	if (!answer || !wait_for_answer(remote, message, deadline_ns)) {
 		remote->unanswered = *message;
 		return answer ? -ETIMEDOUT : -ENOMEM;
 	}

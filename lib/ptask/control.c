@@ -6,21 +6,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/paths.h"
 #include "gdev/error.h"
 #include "proto/check.h"
 
-#define ANSWER_MS 10000
-#define OWNER_MS 30000 /* an OPEN waits for a graph's owner, whose thread may be in a callback */
+#define ANSWER_NS (10 * NS_PER_S)
+#define OWNER_NS                                                                                   \
+	(30 * NS_PER_S) /* an OPEN waits for a graph's owner, whose thread may be in a callback */
 
 static int connect_in(const char *directory)
 {
@@ -38,17 +38,16 @@ static int connect_in(const char *directory)
 }
 
 /* The answer's status, or -errno. */
-static int receive(int connection, struct control_graph *answer, int *got)
+static int receive(int connection, struct control_graph *answer, int *got, uint64_t deadline_ns)
 {
-	struct pollfd readable = {.fd = connection, .events = POLLIN};
+	uint64_t until_ns = clock_now_ns() + (got ? OWNER_NS : ANSWER_NS);
 	size_t count = got ? 1 : 0;
 	ssize_t length;
-	int ready, fd = -1;
+	int fd = -1;
 
-	do
-		ready = poll(&readable, 1, got ? OWNER_MS : ANSWER_MS);
-	while (ready < 0 && errno == EINTR);
-	if (ready <= 0)
+	if (deadline_ns)
+		until_ns = min_of(until_ns, deadline_ns);
+	if (!fd_readable_by(connection, until_ns))
 		return got ? -ETIMEDOUT : -GDEV_E_NO_DAEMON;
 	length = fd_receive(connection, answer, sizeof *answer, &fd, &count);
 	if (length <= 0)
@@ -64,7 +63,7 @@ static int receive(int connection, struct control_graph *answer, int *got)
 }
 
 static int ask_in(const char *directory, const struct control_graph *request,
-	struct control_graph *answer, int *got)
+	struct control_graph *answer, int *got, uint64_t deadline_ns)
 {
 	autoclose int connection = connect_in(directory);
 	int error;
@@ -74,12 +73,12 @@ static int ask_in(const char *directory, const struct control_graph *request,
 	error = fd_send(connection, request, sizeof *request, NULL, 0);
 	if (error)
 		return -EAGAIN;
-	error = receive(connection, answer, got);
+	error = receive(connection, answer, got, deadline_ns);
 	return error < 0 ? error : steal_fd(&connection);
 }
 
-int control_request(
-	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got)
+int control_request(uint16_t type, struct control_graph *request, struct control_graph *answer,
+	int *got, uint64_t deadline_ns)
 {
 	char directory[PATHS_MAX];
 	int result = -GDEV_E_NO_DAEMON;
@@ -87,7 +86,7 @@ int control_request(
 	request->header = (struct control_header){
 		.length = sizeof *request, .type = type, .version = CONTROL_VERSION, .serial = 1};
 	for (unsigned i = 0; paths_client_dir(i, directory) == 0; i++) {
-		int error = ask_in(directory, request, answer, got);
+		int error = ask_in(directory, request, answer, got, deadline_ns);
 		if (error != -GDEV_E_NO_DAEMON && error != -ENOENT && error != -EAGAIN)
 			return error;
 		if (result == -GDEV_E_NO_DAEMON || error == -EAGAIN)

@@ -65,7 +65,7 @@ static int register_name(struct gdev_graph *graph)
 	int error, fd;
 
 	strcpy(request.name, graph->name);
-	fd = control_request(CONTROL_GRAPH_PUBLISH, &request, &answer, NULL);
+	fd = control_request(CONTROL_GRAPH_PUBLISH, &request, &answer, NULL, 0);
 	if (fd < 0)
 		return fd;
 	publication->gdevd.fd = fd;

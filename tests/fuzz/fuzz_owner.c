@@ -19,8 +19,8 @@
 #include "lib/ptask/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
-int __wrap_control_request(
-	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got);
+int __wrap_control_request(uint16_t type, struct control_graph *request,
+	struct control_graph *answer, int *got, uint64_t deadline_ns);
 
 #define MEMORY (64u << 10)
 #define RECORDS 16

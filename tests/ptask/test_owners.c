@@ -10,10 +10,12 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,8 +27,11 @@
 
 #define MEMORY (64u << 10)
 
-int __wrap_control_request(
-	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got);
+int __wrap_control_request(uint16_t type, struct control_graph *request,
+	struct control_graph *answer, int *got, uint64_t deadline_ns);
+
+int __real_control_request(uint16_t type, struct control_graph *request,
+	struct control_graph *answer, int *got, uint64_t deadline_ns);
 
 /* A member, whose owner is at the other end of the socket and writes the segment. */
 static struct gdev_graph *open_remote(int *owner, int *bell)
@@ -115,8 +120,8 @@ static struct owner {
 } owner;
 
 /* Instead of gdevd: the owner has answered already. */
-int __wrap_control_request(
-	uint16_t type, struct control_graph *request, struct control_graph *answer, int *got)
+int __wrap_control_request(uint16_t type, struct control_graph *request,
+	struct control_graph *answer, int *got, uint64_t deadline_ns)
 {
 	struct graph_message message = {.type = GRAPH_JOIN, .serial = 1};
 	int pair[2], fds[FDS + 1];
@@ -319,6 +324,28 @@ static void test_keeps_deadlines(void **state)
 	assert_true(clock_now_ns() - began_ns < 10 * NS_PER_S);
 }
 
+/* gdevd waits for an owner that does not take the socket. */
+static void test_is_not_joined(void **state)
+{
+	int gdevd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct control_graph request = {.name = "ill"}, reply;
+	char directory[] = "/tmp/gdev-owners-XXXXXX";
+	uint64_t began_ns = clock_now_ns();
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", directory);
+	assert_int_equal(bind(gdevd, (struct sockaddr *)&address, sizeof address), 0);
+	assert_int_equal(listen(gdevd, 1), 0);
+	setenv("GDEV_RUNTIME_DIR", directory, 1);
+	assert_int_equal(__real_control_request(CONTROL_GRAPH_OPEN, &request, &reply, &got, soon()),
+		-ETIMEDOUT);
+	assert_true(clock_now_ns() - began_ns < 10 * NS_PER_S);
+	unlink(address.sun_path);
+	rmdir(directory);
+	close(gdevd);
+}
+
 /* The end that the owner opens for a call which gave up is that of the next call that asks for it. */
 static void test_answers_late(void **state)
 {
@@ -408,6 +435,7 @@ int main(void)
 		cmocka_unit_test(test_answers_again),
 		cmocka_unit_test(test_says_nothing),
 		cmocka_unit_test(test_keeps_deadlines),
+		cmocka_unit_test(test_is_not_joined),
 		cmocka_unit_test(test_answers_late),
 		cmocka_unit_test(test_two_wait),
 	};
