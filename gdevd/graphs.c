@@ -221,6 +221,9 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 
 	if (!(graph->mode >> class & 6))
 		return -EACCES;
+	if (process_peer_ended(
+		    connection->fd)) /* how urgent who has the connection now is, nobody knows */
+		return -ESRCH;
 	if (graph->pending >= GRAPH_PENDING_MAX)
 		return -EAGAIN;
 	if (!user_hold(connection->user, 1))

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,18 +63,24 @@ int process_kill(pid_t pid, uint64_t started)
 	return syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) ? -errno : 0;
 }
 
+bool process_peer_ended(int socket)
+{
+	struct pollfd process = {.fd = -1, .events = POLLIN};
+	socklen_t length = sizeof process.fd;
+	bool ended;
+
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length))
+		return errno != ENOPROTOOPT;
+	ended = poll(&process, 1, 0) != 0;
+	close(process.fd);
+	return ended;
+}
+
 uint64_t process_started_of_peer(int socket, pid_t pid)
 {
 	uint64_t started = process_started(pid);
-	struct pollfd process = {.fd = -1, .events = POLLIN};
-	socklen_t length = sizeof process.fd;
 
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length))
-		return errno == ENOPROTOOPT ? started : 0;
-	if (poll(&process, 1, 0) != 0) /* it had perhaps ended before we looked */
-		started = 0;
-	close(process.fd);
-	return started;
+	return process_peer_ended(socket) ? 0 : started; /* it had perhaps ended before we looked */
 }
 
 int process_spawn(pid_t *pid, char *const arguments[], char *const environment[],

@@ -6,6 +6,7 @@
 #define GDEV_GDEVD_PROCESS_H
 
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,8 +14,10 @@
 
 /* When it began, in the kernel's ticks; 0: there is none. */
 uint64_t process_started(pid_t pid);
-/* The same of the process that opened the connection of which `socket` is our end, and that is `pid`. 0: it has ended, and
- * its pid may be another's. A kernel before 6.5 does not say which process that was: there it is the one that has the pid. */
+/* Whether the process that opened the connection of which `socket` is our end has ended. A kernel before 6.5 does not say: no. */
+bool process_peer_ended(int socket);
+/* When that process began, which is `pid`. 0: it has ended, and its pid may be another's. Where the kernel does not say it is the
+ * one that has the pid. */
 uint64_t process_started_of_peer(int socket, pid_t pid);
 /* The supplementary groups of that process, of more than GROUPS_MAX the first. */
 void process_groups_of_peer(int socket, struct groups *groups);

@@ -178,8 +178,8 @@ static void let_join(void)
 	fd_close_all(fds, FDS);
 }
 
-int __wrap_control_request(
-	uint16_t type, struct control_graph *request, struct control_graph *reply, int *got)
+int __wrap_control_request(uint16_t type, struct control_graph *request,
+	struct control_graph *reply, int *got, uint64_t deadline_ns)
 {
 	int pair[2];
 

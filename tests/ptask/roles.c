@@ -12,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "proto/control.h"
 
 static void check(int error, const char *what)
 {
@@ -278,6 +282,47 @@ static int play_change(const char *name, const char *where, int uid, int count)
 	return 0;
 }
 
+/* Opens the graph, closes it, says so, and waits to be killed. */
+static int play_visit(const char *name, const char *where, int first, int count)
+{
+	struct gdev_graph *graph;
+
+	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	gdev_graph_close(graph);
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		return 1;
+	pause();
+	return 1;
+}
+
+/* Connects to gdevd, and ends; a child asks for the graph, and says what the answer was. */
+static int play_outlive(const char *name, const char *where, int first, int count)
+{
+	struct control_graph request = {.header = {.length = sizeof request,
+						.type = CONTROL_GRAPH_OPEN,
+						.version = CONTROL_VERSION,
+						.serial = 1},
+		.uid = geteuid()};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int connection = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	pid_t parent = getpid();
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock",
+		getenv("GDEV_RUNTIME_DIR"));
+	check(connect(connection, (struct sockaddr *)&address, sizeof address), "connect");
+	if (fork())
+		return 0;
+	alarm(20);
+	while (getppid() == parent)
+		usleep(1000);
+	snprintf(request.name, sizeof request.name, "%s", name);
+	check(send(connection, &request, sizeof request, 0) == sizeof request ? 0 : -EIO, "send");
+	check(recv(connection, &request, sizeof request, 0) == sizeof request ? 0 : -EIO, "recv");
+	check(write(STDOUT_FILENO, &request.header.status, sizeof(int)) == sizeof(int) ? 0 : -EIO,
+		"write");
+	return 0;
+}
+
 static const struct role {
 	const char *name;
 	int (*play)(const char *name, const char *where, int first, int count);
@@ -294,6 +339,8 @@ static const struct role {
 	{"own", play_own},
 	{"try", play_try},
 	{"change", play_change},
+	{"visit", play_visit},
+	{"outlive", play_outlive},
 };
 
 int role_play(char **argv)

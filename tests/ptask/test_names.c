@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define MEMBERS 64 /* of a graph, at most */
+#define OPENERS 64 /* of a graph, of which gdevd knows */
 
 /* ---- graphs ---- */
 
@@ -359,7 +360,7 @@ static void test_for_whom(void **state)
 /* Until gdevd says of the one session that there is, how nice it is and by whom. */
 static void await_rank(int nice, const char *by)
 {
-	char text[8192], wanted[80];
+	char text[65536], wanted[80];
 	bool found = false;
 
 	snprintf(wanted, sizeof wanted, "\"own\": %d, \"from\": \"%s\"", nice, by);
@@ -411,6 +412,46 @@ static void test_rank(void **state)
 	await_rank(10, "process");
 	fixture_teardown((void **)&f);
 	setpriority(PRIO_PROCESS, 0, before);
+}
+
+/* gdevd knows of 64 processes that have opened a graph. More come when one has ended, and not when it has closed the graph: what it pushed
+ * may be on its way. */
+static void test_openers(void **state)
+{
+	struct fixture *f = open_named("visited");
+	struct process visitors[OPENERS];
+	struct gdev_graph *graph;
+
+	build_line(f);
+	for (unsigned i = 0; i < OPENERS; i++)
+		visitors[i] = start("visit", "visited", "", 0, 0);
+	for (unsigned i = 0; i < OPENERS; i++)
+		await_word(visitors[i]);
+	assert_int_equal(gdev_graph_attach("visited", 0, &graph), -EUSERS);
+	kill_it(visitors[OPENERS / 2]);
+	for (unsigned i = 0; i < 2; i++) { /* a process has one place, however often it comes */
+		assert_int_equal(gdev_graph_attach("visited", 0, &graph), 0);
+		gdev_graph_close(graph);
+	}
+	for (unsigned i = 0; i < OPENERS; i++)
+		if (i != OPENERS / 2)
+			kill_it(visitors[i]);
+	fixture_teardown((void **)&f);
+}
+
+/* Nobody opens a graph for a process that has ended: for whom the owner would then work, nobody knows. */
+static void test_outlived(void **state)
+{
+	struct fixture *f = open_named("outlived");
+	struct process process;
+	int status;
+
+	build_line(f);
+	process = start("outlive", "outlived", "", 0, 0);
+	assert_int_equal(read(process.output, &status, sizeof status), sizeof status);
+	assert_int_equal(status, -ESRCH);
+	assert_int_equal(finish(process), 0);
+	fixture_teardown((void **)&f);
 }
 
 static void test_killed_pusher(void **state)
@@ -605,6 +646,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_for_whom),
 		cmocka_unit_test(test_rank),
+		cmocka_unit_test(test_openers),
+		cmocka_unit_test(test_outlived),
 		cmocka_unit_test(test_killed_pusher),
 		cmocka_unit_test(test_killed_puller),
 		cmocka_unit_test(test_killed_owner),
