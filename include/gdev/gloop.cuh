@@ -368,6 +368,7 @@ inline __device__ void DeviceLoop::take_answers()
 		if (placed == GLOOP_FILL) {
 			((volatile gloop_rpc *)grid.rpcs)[slot].filled = 1;
 			state->starved |= 1ull << slot;
+			grid.fetches = 0; /* nor would the host reach the next one's, while this launch lasts */
 		}
 		waiting &= ~(1ull << slot);
 	}

@@ -270,6 +270,29 @@ extern "C" __global__ void read_meanwhile(
 	});
 }
 
+static __device__ void write_often(DeviceLoop *loop, const char *from, unsigned bytes,
+	const volatile gloop_line *line, volatile unsigned *words, unsigned left)
+{
+	gloop::fs::write(loop, 0, 0, bytes, from, [=](DeviceLoop *loop, long long written) {
+		if (left > 1) {
+			write_often(loop, from, bytes, line, words, left - 1);
+		} else if (leads()) {
+			words[2] = (unsigned)line->posted;
+			words[0] = (unsigned)written;
+		}
+	});
+}
+
+/* Likewise, until a page has been written so often. words[2]: how often the block has asked for that. */
+extern "C" __global__ void write_meanwhile(
+	gloop_grid grid, const char *from, unsigned bytes, unsigned *words, unsigned writes)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		write_often(loop, from, bytes, grid.lines, words, writes);
+		work_on(loop, words);
+	});
+}
+
 /* The first block maps descriptor 0, from 7 on, and adds all up, a part in each thread; then what makes no sense. results: the sum;
  * whether it was mapped; and of each call that makes no sense. */
 extern "C" __global__ void map_file(

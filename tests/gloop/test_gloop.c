@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -351,6 +352,45 @@ static void test_a_kernel_that_works_is_answered_where_it_is(void **state)
 	unlink(path);
 }
 
+/* Where the process does not reach device memory the host cannot fetch what is written as long as the kernel is on the device. */
+static bool is_far;
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags,
+	CUdriverProcAddressQueryResult *status)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+	bool is_there = found && !(is_far && !strncmp(name, "cuGdevMem", 9));
+
+	*function = is_there ? found : NULL;
+	return is_there ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+static void test_a_block_asks_twice_once_a_launch(void **state)
+{
+	const char *path = path_of("far");
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	struct gloop_options options = {.descriptors = &fd, .descriptor_count = 1};
+	unsigned words[3], bytes = 6000, writes = 40;
+	CUdeviceptr from = device_bytes(bytes, NULL);
+	struct gloop_report report;
+
+	for (unsigned i = 0; i < 2; i++) {
+		CUdeviceptr memory = device_bytes(sizeof(words), NULL);
+
+		is_far = i;
+		assert_int_equal(run("write_meanwhile", 1, 32, &options, &report,
+					 parameters(&from, &bytes, &memory, &writes)),
+			0);
+		is_far = false;
+		take_bytes(words, memory, sizeof(words));
+		assert_int_equal(words[0], bytes);
+		assert_in_range(words[2], writes, writes + report.launches);
+	}
+	cuMemFree(from);
+	close(fd);
+	unlink(path);
+}
+
 static void test_a_file_is_mapped(void **state)
 {
 	static const long long expected[] = {1, 0, -EINVAL, -EINVAL, -EBADF, 1};
@@ -676,6 +716,7 @@ int main(int argc, char **argv)
 			test_what_is_written_is_fetched_also_when_it_had_to_wait_for_a_page),
 		cmocka_unit_test(test_of_reads_of_a_file_each_gets_a_page_in_its_turn),
 		cmocka_unit_test(test_a_kernel_that_works_is_answered_where_it_is),
+		cmocka_unit_test(test_a_block_asks_twice_once_a_launch),
 		cmocka_unit_test(test_a_file_is_mapped),
 		cmocka_unit_test(test_copy_engines_copy_for_blocks),
 		cmocka_unit_test(test_a_timer_takes_its_time),
