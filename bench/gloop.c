@@ -25,6 +25,7 @@
 
 #include <gdev/gloop.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -44,6 +45,16 @@
 extern const char kernels_ptx[];
 
 static CUmodule module;
+static bool leaves; /* kernels in blocking mode after each slice, as where libcuda is not gdev's */
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags,
+	CUdriverProcAddressQueryResult *status)
+{
+	bool hidden = leaves && !strcmp(name, "cuGdevStreamWait");
+
+	*function = hidden ? NULL : dlsym(RTLD_NEXT, name);
+	return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
 
 static CUfunction kernel(const char *name)
 {
@@ -69,8 +80,11 @@ static double steps_ns(unsigned count, uint32_t slice_us, uint64_t *launches)
 {
 	struct gloop_options with = {.slice_us = slice_us};
 	struct gloop_report report;
-	double ns = run_ns("steps", 1, &with, (void *[]){NULL, &count}, &report);
+	double ns;
 
+	leaves = slice_us == 1;
+	ns = run_ns("steps", 1, &with, (void *[]){NULL, &count}, &report);
+	leaves = false;
 	*launches = report.launches;
 	return ns / count;
 }

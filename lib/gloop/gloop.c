@@ -23,8 +23,7 @@
 #define SLICE_US 1000
 #define LOOK_NS                                                                                    \
 	(50 * NS_PER_US) /* after the last request the host looks for more, without a pause */
-#define PAUSE_NS (50 * NS_PER_US)      /* between two looks, later */
-#define SLEEP_NS_MIN (500 * NS_PER_US) /* shorter slices end the launch in blocking mode */
+#define PAUSE_NS (50 * NS_PER_US) /* between two looks, later */
 /* A launch lasts so long at most: what waits for the kernel's end in this session waits no longer. */
 #define LAUNCH_NS (10 * NS_PER_MS)
 #define BLOCKS_MAX (1u << 20)
@@ -664,8 +663,7 @@ static int prepare_memory(struct run *run)
 		.crowd = (void *)(uintptr_t)(run->states + states),
 		.block_count = run->blocks,
 	};
-	run->grid.stays = run->options->poll_us ||
-			  (run->host.wait && run->grid.slice_ns >= SLEEP_NS_MIN && fits(run));
+	run->grid.stays = run->options->poll_us || (run->host.wait && fits(run));
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){
 			.rpc = &run->rpcs[i], .block = (uint32_t)(i / GLOOP_SLOTS), .made = -1};

@@ -28,7 +28,11 @@ extern const struct gloop_options modes[MODES];
 int gloop_setup(void **state);
 int gloop_teardown(void **state);
 
-/* gloop_run() of a kernel of kernels.cu, in one dimension. */
+/* gloop_run() does not find functions of libcuda whose names begin so; NULL: it finds all. */
+extern const char *not_found;
+
+/* gloop_run() of a kernel of kernels.cu, in one dimension. In blocking mode with slices of 1 us it leaves after each slice, as where
+ * libcuda is not gdev's. */
 int run(const char *name, unsigned blocks, unsigned threads, const struct gloop_options *options,
 	struct gloop_report *report, void **parameters);
 #define parameters(...) ((void *[]){NULL, __VA_ARGS__})
