@@ -5,6 +5,7 @@
 #include "device/cuda/cuda.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 static CUresult launch(const struct driver *driver, CUstream stream, const struct device_launch *l)
 {
@@ -166,6 +167,18 @@ static CUresult fill_in_parts(
 	return result;
 }
 
+/* The driver may load its code then. */
+static CUresult launch_first(
+	const struct driver *driver, CUstream stream, const struct device_launch *l)
+{
+	uint64_t begin_ns = clock_now_ns();
+	CUresult result = launch(driver, stream, l);
+
+	l->function->launched = true;
+	device_spent("the first launch of a function", begin_ns);
+	return result;
+}
+
 bool command_issue(struct device_space *space, CUstream stream, const struct device_command *c,
 	bool brief, CUresult *result)
 {
@@ -174,9 +187,11 @@ bool command_issue(struct device_space *space, CUstream stream, const struct dev
 	if (brief && c->kind == DEVICE_COPY &&
 		(!planes_fit(&c->copy) || array_is_copied(space, &c->copy)))
 		return false;
-	*result = c->kind == DEVICE_LAUNCH ? launch(driver, stream, &c->launch)
-		  : c->kind == DEVICE_COPY ? copy(space, stream, &c->copy)
-					   : fill(driver, stream, &c->fill);
+	*result = c->kind == DEVICE_LAUNCH && !c->launch.function->launched
+			  ? launch_first(driver, stream, &c->launch)
+		  : c->kind == DEVICE_LAUNCH ? launch(driver, stream, &c->launch)
+		  : c->kind == DEVICE_COPY   ? copy(space, stream, &c->copy)
+					     : fill(driver, stream, &c->fill);
 	if (*result != CUDA_ERROR_INVALID_VALUE || c->kind == DEVICE_LAUNCH)
 		return true;
 	if (!brief)

@@ -206,6 +206,7 @@ struct device_function {
 	struct device_module *module;
 	CUfunction handle;
 	struct list link;        /* module->functions */
+	bool launched;           /* once; by the one thread that issues */
 	uint32_t dynamic_limit;  /* dynamic shared memory allowed so far; module->lock */
 	uint32_t large_clusters; /* allowed; module->lock */
 	/* preempt.c: the one that leaves between blocks. Of that one: where its hidden parameter is; the threads that a block of it
@@ -274,7 +275,10 @@ int cuda_retire(struct device_space *space);
 int cuda_revive(struct device_space *space);
 int cuda_rehome(struct device_space *space, unsigned index);
 
-/* device.c. 90: compute capability 9.0. */
+/* device.c. A step of the first use of something, which began then, is over: a line of the log at level debug, for
+ * scripts/hardware, which adds them up. */
+void device_spent(const char *step, uint64_t begin_ns);
+/* 90: compute capability 9.0. */
 unsigned device_capability(const struct driver *driver, CUdevice ordinal);
 
 /* variables.c. Finds in its image the module's variables, what is in the way of saving them (keeper), and how much of

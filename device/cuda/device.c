@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 /* The highest of CUDA's device attributes that programs ask at start. */
 #define LAST_ATTRIBUTE 143
@@ -171,6 +173,11 @@ err_free:
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 	return error;
+}
+
+void device_spent(const char *step, uint64_t begin_ns)
+{
+	log_debug("%s took %llu ns", step, (unsigned long long)(clock_now_ns() - begin_ns));
 }
 
 static void cuda_close(struct device *device)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 static CUmemLocation on_device(const struct device *device)
 {
@@ -103,11 +104,13 @@ int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk
 		.location = on_device(device),
 	};
 	CUmemGenericAllocationHandle handle;
+	uint64_t begin_ns = clock_now_ns();
 
 	if (bytes < DEVICE_CHUNK_MIN || bytes > DEVICE_CHUNK_MAX || (bytes & (bytes - 1)))
 		return -EINVAL;
 	CUresult result = driver->cuMemCreate(&handle, bytes, &properties, 0);
 
+	device_spent("making a chunk", begin_ns);
 	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, -1, chunk);
 }
 

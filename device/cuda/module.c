@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "device/fatbin.h"
 #include "device/preempt/preempt.h"
 #include "gdev/error.h"
@@ -247,6 +248,7 @@ static int choose(struct device_module *module, uint64_t kept_bytes)
 int cuda_module_load(struct device_space *space, const void *image, size_t length,
 	struct device_log *log, struct device_module **out)
 {
+	uint64_t begin_ns = clock_now_ns();
 	struct device_module *module;
 	int error;
 
@@ -262,6 +264,7 @@ int cuda_module_load(struct device_space *space, const void *image, size_t lengt
 	list_init(&module->functions);
 	pthread_mutex_init(&module->lock, NULL);
 	error = choose(module, preempt_kept_bytes(space->device));
+	device_spent("unpacking a module", begin_ns);
 	if (error)
 		module_free(module);
 	else
@@ -325,6 +328,7 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 {
 	struct device_space *space = module->space;
 	const struct driver *driver = device_enter(space->device);
+	uint64_t begin_ns = clock_now_ns();
 	bool measured = !is_known(module);
 	uint64_t free_before = free_bytes(driver, measured);
 	int error;
@@ -346,6 +350,7 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 	pthread_mutex_lock(&space->lock);
 	list_append(&space->modules, &module->link);
 	pthread_mutex_unlock(&space->lock);
+	device_spent("loading a module", begin_ns);
 	return 0;
 }
 
@@ -424,6 +429,7 @@ static int get_function(
 	const struct driver *driver = device_enter(module->space->device);
 	autofree struct device_function *made = NULL;
 	struct device_function *found;
+	uint64_t begin_ns;
 	int error;
 
 	pthread_mutex_lock(&module->lock);
@@ -435,7 +441,9 @@ static int get_function(
 	made = calloc(1, sizeof *made + strlen(name) + 1);
 	if (!made)
 		return -ENOMEM;
+	begin_ns = clock_now_ns();
 	error = driver_error(driver->cuModuleGetFunction(&made->handle, module->handle, name));
+	device_spent("finding a function", begin_ns);
 	if (error)
 		return error;
 	strcpy(made->name, name);

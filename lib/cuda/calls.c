@@ -2,7 +2,8 @@
  *
  * The log of calls: GDEV_LOG=calls writes each call of the program with its arguments and its result to
  * standard error, GDEV_LOG=failed those that did not succeed, each with the reason. What a program asked for in
- * vain, and what it was told, is then seen without a debugger.
+ * vain, and what it was told, is then seen without a debugger. GDEV_LOG=times writes at the end of the process how often
+ * each function was called, and how long it took in all and at most.
  *
  * Where a call fails, the place notes why (fail() of internal.h), and the call's wrapper writes it. On its way out a
  * result may be turned into another, with another reason, or things may fail that were to be undone: so each thread
@@ -20,8 +21,16 @@
 #define TEXT_SHOWN 100
 #define REASONS 4
 
-bool calls_logged;
+#define NAMES 4096 /* that are timed: more than there are functions; a power of two */
+
+bool calls_logged, calls_timed;
 static bool only_failed;
+
+/* By the address of the name. */
+static struct timed {
+	const char *_Atomic name;
+	_Atomic uint64_t count, ns, most_ns;
+} times[NAMES];
 
 static _Thread_local struct {
 	unsigned next;
@@ -36,8 +45,55 @@ __attribute__((constructor)) static void calls_init(void)
 	const char *wanted = getenv("GDEV_LOG");
 
 	only_failed = wanted && !strcmp(wanted, "failed");
-	calls_logged = only_failed || (wanted && !strcmp(wanted, "calls"));
+	calls_timed = wanted && !strcmp(wanted, "times");
+	calls_logged = only_failed || calls_timed || (wanted && !strcmp(wanted, "calls"));
 }
+
+/* ---- times ---- */
+
+static struct timed *timed_of(const char *name)
+{
+	for (size_t i = (uintptr_t)name / 8;; i++) {
+		struct timed *timed = &times[i % NAMES];
+		const char *there = NULL;
+		if (atomic_load(&timed->name) == name ||
+			atomic_compare_exchange_strong(&timed->name, &there, name) || there == name)
+			return timed;
+	}
+}
+
+void calls_end(const char *name, uint64_t begin_ns)
+{
+	struct timed *timed = timed_of(name);
+	uint64_t took_ns = clock_now_ns() - begin_ns, most;
+
+	atomic_fetch_add(&timed->count, 1);
+	atomic_fetch_add(&timed->ns, took_ns);
+	most = atomic_load(&timed->most_ns);
+	while (took_ns > most && !atomic_compare_exchange_weak(&timed->most_ns, &most, took_ns))
+		;
+}
+
+static int longer(const void *a, const void *b)
+{
+	const struct timed *first = a, *second = b;
+
+	return (first->ns < second->ns) - (first->ns > second->ns);
+}
+
+__attribute__((destructor)) static void say_times(void)
+{
+	if (!calls_timed)
+		return;
+	calls_timed = false;
+	qsort(times, NAMES, sizeof *times, longer);
+	for (size_t i = 0; i < NAMES && times[i].ns; i++)
+		dprintf(STDERR_FILENO, "libcuda[%d]: %s: %llu times, %.6f s, %.6f s at most\n",
+			getpid(), times[i].name, (unsigned long long)times[i].count,
+			(double)times[i].ns / 1e9, (double)times[i].most_ns / 1e9);
+}
+
+/* ---- what was called ---- */
 
 void calls_explain(CUresult result, const char *format, ...)
 {
@@ -138,7 +194,7 @@ void calls_say(const char *function, CUresult result, const struct call_argument
 	const char *name = "an unknown result";
 	struct line line = {.used = 0};
 
-	if (only_failed && (succeeded || is_question(function, result)))
+	if (calls_timed || (only_failed && (succeeded || is_question(function, result))))
 		return;
 	add(&line, "libcuda[%d]: %s(%s", gettid(), function, arguments ? "" : "...");
 	for (; arguments && arguments->name; arguments++) {

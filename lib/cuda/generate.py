@@ -114,7 +114,10 @@ def wrapper(name, symbol, prototype):
     return f"""static __attribute__((noinline, cold)) CUresult note_{symbol}({parameters})
 {{
 	uint64_t begin_ns_ = gdev_traced() ? gdev_trace_begin() : 0;
+	uint64_t start_ns_ = calls_begin();
 	CUresult result_ = {call};
+	if (start_ns_)
+		calls_end("{name}", start_ns_);
 	if (begin_ns_)
 		gdev_trace_end("{name}", begin_ns_, (int)result_);
 	if (calls_logged) {{

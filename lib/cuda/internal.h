@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "gdev/session.h"
 #include "lib/cuda/exports.h"
@@ -706,7 +707,14 @@ struct call_argument {
 
 #define CALLS_REASON 240 /* bytes of a sentence; more is cut */
 
-extern bool calls_logged; /* constant once the library is loaded */
+extern bool calls_logged; /* constant once the library is loaded, as */
+extern bool calls_timed;
+/* Around what is to be counted under a name, which stays: when it begins, and when it is over. */
+static inline uint64_t calls_begin(void)
+{
+	return calls_timed ? clock_now_ns() : 0;
+}
+void calls_end(const char *name, uint64_t begin_ns);
 /* Notes why this thread's call fails. */
 void calls_explain(CUresult result, const char *format, ...)
 	__attribute__((cold, format(printf, 2, 3)));

@@ -142,6 +142,8 @@ CUresult module_load(CUcontext context, const struct image *image, unsigned opti
 	clear_log(logs.info, logs.info_bytes, logs.info_size);
 	clear_log(logs.error, logs.error_bytes, logs.error_size);
 	error = load(context->session, image, log, log_bytes, &loaded);
+	if (calls_timed)
+		calls_end("(of these, loading a module)", start);
 	if (log != own)
 		set_size(logs.error ? logs.error_size : logs.info_size, log, log_bytes);
 	if (logs.wall_time) {
@@ -285,8 +287,11 @@ CUresult module_function(CUmodule module, const char *name, CUfunction *found)
 	CUfunction handle;
 	CUresult result = CUDA_SUCCESS;
 
+	uint64_t begin_ns = calls_begin();
 	int error = gdev_module_function(module->module, name, &function);
 
+	if (begin_ns)
+		calls_end("(of these, finding a function)", begin_ns);
 	if (error == -GDEV_E_UNSUPPORTED_PTX)
 		return fail(cuda_result(error), "the kernel %s cannot be compiled", name);
 	TRY_GDEV(error, "there is no kernel %s", name);

@@ -3,6 +3,7 @@
 library. For scripts/hardware."""
 
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hardware
-from lab import ROOT, LabError
+from lab import ROOT, Gdevd, LabError
 
 BENCHES = ["starts", "operators"]
 STARTS = 24
@@ -88,15 +89,40 @@ def starts(sides, _options):
 # -- the first use of operators ---------------------------------------------------------------------
 
 
+OPERATORS = [sys.executable, ROOT / "examples" / "pytorch" / "operators.py", "--passes", "1"]
+
+
 def sweep(sides, side, out):
     """(Seconds of the first pass over all operators in a process, {case: what it computed}.)"""
-    command = [sys.executable, ROOT / "examples" / "pytorch" / "operators.py", "--passes", "1", "--out", out]
+    command = [*OPERATORS, "--out", out]
     code, text, err = sides.gdevd.run(sides.command(side, command), 400, sides.environment(side))
     if code:
         raise LabError(f"{side}: operators.py ended with {code}: {err[-1000:]}")
     rows = [json.loads(line) for line in Path(out).read_text().splitlines()]
     return json.loads(text.splitlines()[-1])["seconds"][0], {
         row["case"]: row.get("bits") or row["error"] for row in rows}
+
+
+CALLED = re.compile(r"^libcuda\[\d+\]: (.+): (\d+) times, ([\d.]+) s, ([\d.]+) s at most$", re.M)
+STEP = re.compile(r"^gdev-cuda: (.+) took (\d+) ns$", re.M)
+CALLS_SHOWN = 25
+
+
+def breakdown(sides):
+    """Prints where one more process under gdev spends its time: in which calls, and on which steps of its worker. Its gdevd is
+    one of its own, which logs; a line of the log is a few microseconds, so that this one is not compared with anything."""
+    with Gdevd(sides.gdevd.build, sides.gdevd.config, None, {"GDEV_LOG": "debug"}) as gdevd:
+        code, text, err = gdevd.run([gdevd.gdev, "run", *OPERATORS], 400, {"GDEV_LOG": "times"})
+        steps = STEP.findall(gdevd.log_path.read_text(errors="replace"))
+    if code:
+        raise LabError(f"operators.py ended with {code}: {err[-1000:]}")
+    print(f"  operators: a pass of {json.loads(text.splitlines()[-1])['seconds'][0]:.2f} s; by the calls of its process:")
+    for name, count, seconds, most in CALLED.findall(err)[:CALLS_SHOWN]:
+        print(f"    {float(seconds):9.4f} s  {count:>7} times, {1e3 * float(most):8.2f} ms at most  {name}")
+    print("  by the steps of its worker:")
+    for name in sorted({name for name, _ in steps}):
+        each = [int(ns) / 1e9 for step, ns in steps if step == name]
+        print(f"    {sum(each):9.4f} s  {len(each):>7} times, {1e3 * max(each):8.2f} ms at most  {name}", flush=True)
 
 
 def operators(sides, _options):
@@ -109,6 +135,7 @@ def operators(sides, _options):
                 if turn >= 0:
                     seconds[side].append(took)
     cases = seen["vendor"][0]
+    breakdown(sides)
     # Some operators' results depend on the order in which threads come: with the vendor's library they vary, too.
     same = {case for case in cases if len({bits[case] for bits in seen["vendor"]}) == 1}
     wrong = sorted(case for case in same if any(bits.get(case) != cases[case] for bits in seen["gdev"]))

@@ -9,9 +9,11 @@ import tempfile
 import unittest
 
 import integ
+import starting
 from integ import BUILD, PROGRAMS, SANITIZED, Gdevd
 
 FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
+STEPS = ("unpacking a module", "loading a module", "finding a function", "the first launch of a function", "making a chunk")
 OLD = ".version 1.4\n.target sm_13\n.entry set(.param .u64 at, .param .u32 value) { ret; }"
 LIBM = "/usr/lib/x86_64-linux-gnu/libm.so.6"  # a library, and no driver
 
@@ -36,6 +38,21 @@ class Driver(unittest.TestCase):
             self.assertEqual(steps["value"], "4711", steps)
             self.assertEqual(steps["more"], "CUDA_SUCCESS")
         self.assertIn("a driver made for tests", gdevd.run([gdevd.gdev, "device", "list"])[1])
+
+    def test_times(self):
+        """What first uses take is said: by the program's calls (GDEV_LOG=times), and by the steps of the worker (gdevd's, debug)"""
+        gdevd = self.start(GDEV_LOG="debug")
+        code, _, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "driver"], 90, {"GDEV_LOG": "times"})
+        self.assertEqual(code, 0, err)
+        called = {name: int(count) for name, count, _, _ in starting.CALLED.findall(err)}
+        self.assertEqual(called["cuInit"], 1, err)
+        self.assertGreaterEqual(called["cuModuleLoadDataEx"], 1)
+        self.assertGreaterEqual(called["(of these, loading a module)"], called["cuModuleLoadDataEx"])
+        self.assertGreaterEqual(called["(of these, finding a function)"], called["cuModuleGetFunction"])
+        said = gdevd.log_path.read_text()
+        steps = [name for name, _ in starting.STEP.findall(said)]
+        self.assertEqual({name: steps.count(name) > 0 for name in STEPS}, dict.fromkeys(STEPS, True), said)
+        self.assertEqual(steps.count("the first launch of a function"), len({"set"}), said)
 
     def test_software_gives_way(self):
         """Beside hardware, workers of the software GPU leave processors to those of hardware, as the kernel weighs both"""
