@@ -331,6 +331,49 @@ static void some_threads_take_bits_in(void **state)
 	}
 }
 
+static void a_uniform_branch_leaves_out_where_threads_leave(void **state)
+{
+	enum { N = 192, LIMIT = 70 };
+	static int in[N], out[N];
+	struct {
+		void *out, *in;
+		int n, some;
+	} params = {out, in, LIMIT, 0};
+	struct run r = {.kernel = "leave",
+		.grid = {2, 1, 1},
+		.block = {N / 2, 1, 1},
+		.pool = 1,
+		.params = &params};
+	const struct ptx_kernel *kernel = ptx_kernel_find(program.module, r.kernel);
+	const struct ptx_code *code;
+
+	for (int k = 0; k < N; k++)
+		in[k] = (int)(k * 0x9e3779b9u >> 7);
+	assert_int_equal(compile(&program, kernel, r.block, &code), 0);
+	for (params.some = 0; params.some < 512; params.some++) {
+		memset(out, 0, sizeof(out));
+		assert_int_equal(run_code(&program, kernel, code, r), RAN);
+		for (int i = 0; i < N; i++) {
+			bool left = params.some & 1 && in[i] & 1;
+			int want = 0;
+
+			want += left ? 0 : 1;
+			want += left || !(params.some & 2) ? 0 : 1000;
+			left |= params.some & 2 && i >= LIMIT;
+			want += left ? 0 : 10;
+			for (int round = 2; round < 6; round++) {
+				left |= params.some & 4 << round && in[i] >> round & 1;
+				want += left ? 0 : 100;
+			}
+			want += left || !(params.some & 256) ? 0 : 1000;
+			left |= params.some & 256 && i % (N / 2) >= LIMIT;
+			want += left ? 0 : 10000;
+			assert_int_equal(out[i], want);
+		}
+	}
+	ptx_unlink(code);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +386,7 @@ int main(void)
 		cmocka_unit_test(pairs_are_put_in_order),
 		cmocka_unit_test(threads_look_up_what_lies_apart),
 		cmocka_unit_test(some_threads_take_bits_in),
+		cmocka_unit_test(a_uniform_branch_leaves_out_where_threads_leave),
 	};
 
 	return cmocka_run_group_tests(tests, load_program, unload_program);

@@ -298,6 +298,8 @@ void enter_active(struct gen *g, const struct region *r, struct thread_loop *l, 
 		LLVMValueRef v = guard_value(g, &g->plan->contexts[c], done);
 		LLVMValueRef a = all_passed(g, &g->plan->contexts[c]);
 
+		if (plan_guard(g->plan, g->plan->contexts[c].branch)->passed)
+			v = LLVMBuildOr(g->b, a, v, ""); /* which nobody may have computed */
 		active = active ? LLVMBuildAnd(g->b, active, v, "") : v;
 		all = all ? LLVMBuildAnd(g->scalar, all, a, "") : a;
 	}
@@ -683,6 +685,21 @@ static void gen_loops(struct gen *g, const struct region *r, struct thread_range
 	LLVMPositionBuilderAtEnd(g->scalar, behind);
 }
 
+/* Of a branch that is passed nobody takes a side: to those that come to one, all have. */
+static void begin_guards(struct gen *g, const struct region *r)
+{
+	for (uint32_t k = 0; k < g->plan->guard_count; k++) {
+		const struct guard *guard = &g->plan->guards[k];
+
+		if (guard->branch != r->branch &&
+			(!guard->passed || plan_within(g->plan, g->work->blocks[r->entry].context,
+						   guard->branch)))
+			continue;
+		for (uint32_t side = 0; side < 2; side++)
+			LLVMBuildStore(g->b, LLVMConstNull(g->i8), g->any[2 * k + side]);
+	}
+}
+
 static void gen_region(struct gen *g, uint32_t id)
 {
 	struct work *w = g->work;
@@ -694,10 +711,7 @@ static void gen_region(struct gen *g, uint32_t id)
 	find_used(g, r);
 	LLVMPositionBuilderAtEnd(g->scalar, g->pre[id]);
 	g->b = g->scalar;
-	struct guard *guard = r->branch != PTX_NONE ? plan_guard(g->plan, r->branch) : NULL;
-	for (uint32_t s = 0; guard && s < 2; s++)
-		LLVMBuildStore(
-			g->b, LLVMConstNull(g->i8), g->any[2 * guard_index(g, r->branch) + s]);
+	begin_guards(g, r);
 	if (r->collective && is_matrix(&w->insts[w->blocks[r->entry].first]))
 		emit_matrix_prepare(g, &w->insts[w->blocks[r->entry].first]);
 	else if (r->collective || r->border)

@@ -195,9 +195,11 @@ bool monotone_branch(const struct gen *g, uint32_t branch)
 {
 	const struct work_block *b = &g->work->blocks[branch];
 	const struct inst *last = block_last(g->work, b);
+	const struct guard *split = plan_guard(g->plan, branch);
 
 	return b->context == PTX_NONE && last->op == OP_bra && last->guard != PTX_NONE &&
-	       g->work->regs[last->guard].pure && direction(g->work, last->guard, MAX_DEPTH) != 0;
+	       !(split && split->passed) && g->work->regs[last->guard].pure &&
+	       direction(g->work, last->guard, MAX_DEPTH) != 0;
 }
 
 LLVMValueRef monotone_value(struct gen *g, uint32_t reg, bool last)

@@ -254,9 +254,11 @@ static bool find_bounds(const struct gen *g, uint32_t branch, uint32_t side, str
 	const struct work *w = g->work;
 	const struct inst *last = block_last(w, &w->blocks[branch]);
 	struct operand guard = {.kind = OPERAND_REG, .id = last->guard};
+	const struct guard *split = plan_guard(g->plan, branch);
 
 	*b = (struct bounds){.work = w};
-	if (last->op != OP_bra || last->guard == PTX_NONE || !w->regs[last->guard].divergent ||
+	if ((split && split->passed) || last->op != OP_bra || last->guard == PTX_NONE ||
+		!w->regs[last->guard].divergent ||
 		!add_predicate(b, &guard, (side == 0) != last->guard_negated, MAX_DEPTH))
 		return false;
 	for (unsigned k = 0; k < b->count; k++)

@@ -33,6 +33,13 @@ struct guard *plan_guard(const struct plan *plan, uint32_t branch)
 	return NULL;
 }
 
+bool plan_within(const struct plan *plan, uint32_t context, uint32_t branch)
+{
+	while (context != PTX_NONE && plan->contexts[context].branch != branch)
+		context = plan->contexts[context].parent;
+	return context != PTX_NONE;
+}
+
 static void find_pure(struct former *f);
 
 /* ---- wishes ---- */
@@ -250,7 +257,7 @@ static void add_guard(struct former *f, uint32_t branch)
 		return;
 	}
 	p->guards = guards;
-	p->guards[p->guard_count++] = (struct guard){branch, PTX_NONE};
+	p->guards[p->guard_count++] = (struct guard){branch, PTX_NONE, false};
 	if (block_last(w, b)->op == OP_brx) {
 		p->conflict = true;
 		return;
@@ -286,6 +293,28 @@ static void find_splits(struct former *f)
 		if (branch_diverges(w, b))
 			add_guard(f, w->rpo[k]);
 	}
+}
+
+static void find_passed(struct plan *p, uint32_t from, uint32_t to)
+{
+	const struct work_block *blocks = p->work->blocks;
+
+	for (uint32_t c = blocks[to].context; c != PTX_NONE; c = p->contexts[c].parent) {
+		uint32_t branch = p->contexts[c].branch;
+
+		if (from != branch && !plan_within(p, blocks[from].context, branch))
+			plan_guard(p, branch)->passed = true;
+	}
+}
+
+/* As where `if (uniform) { if (divergent) return; }` is left out: what follows is on a side of the inner branch. */
+static void find_all_passed(struct former *f)
+{
+	struct work *w = f->work;
+
+	for (uint32_t k = 0; k < w->rpo_count; k++)
+		for (uint32_t s = 0; s < w->blocks[w->rpo[k]].succ_count; s++)
+			find_passed(f->plan, w->rpo[k], w->blocks[w->rpo[k]].succ[s]);
 }
 
 /* ---- regions ---- */
@@ -716,6 +745,7 @@ static void attempt(struct former *f, bool loops, bool scheduled)
 			w->blocks[b].context = PTX_NONE;
 	if (p->conflict || w->error || p->retry)
 		return;
+	find_all_passed(f);
 	while (!grow_regions(f))
 		;
 	fill_regions(f);

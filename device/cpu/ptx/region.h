@@ -40,6 +40,7 @@ struct context {
 
 struct guard { /* of a split divergent branch */
 	uint32_t branch, reg;
+	bool passed; /* the whole block may come to one of its sides without it, by a uniform branch */
 };
 
 struct plan {
@@ -59,6 +60,8 @@ struct plan {
 
 int plan_build(struct work *w, struct plan *plan);
 struct guard *plan_guard(const struct plan *plan, uint32_t branch);
+/* Whether what has the context is on a side of the branch. */
+bool plan_within(const struct plan *plan, uint32_t context, uint32_t branch);
 
 /* barriers.c */
 /* Whether threads may wait at barriers that are not the same one, or with a number of threads; and whether some arrive

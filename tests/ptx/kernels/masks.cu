@@ -172,3 +172,38 @@ extern "C" __global__ void insert(unsigned *out, const unsigned *in, unsigned n)
 	asm("bfi.b32 %0, %1, %2, 8, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c & 32 ? 0 : 7));
 	out[2 * n + i] = r;
 }
+
+// Threads leave early, if any are to; `some` has a bit for each place.
+extern "C" __global__ void leave(int *out, const int *in, int n, int some)
+{
+	int i = bid * ntid + tidx;
+
+	if (some & 1) {
+		if (in[i] & 1)
+			return;
+	}
+	__nvvm_bar_sync(0);
+	out[i] += 1;
+	if (some & 2) {
+		out[i] += 1000;
+		if (i >= n)
+			return;
+	}
+	__nvvm_bar_sync(1);
+	out[i] += 10;
+	for (int round = 2; round < 6; round++) {
+		if (some & 4 << round) {
+			if (in[i] >> round & 1)
+				return;
+		}
+		__nvvm_bar_sync(2);
+		out[i] += 100;
+	}
+	if (some & 256) {
+		out[i] += 1000;
+		if ((int)tidx >= n)
+			return;
+	}
+	__nvvm_bar_sync(3);
+	out[i] += 10000;
+}
