@@ -12,7 +12,7 @@
  * A command that names pages, as a launch may name all, finds them on the device (managed_enter): what the process has
  * written is copied there, and all are closed. A touch of a closed page is a fault (fault.c), which waits until the
  * session's commands are done and copies the page back; of pages that are touched one after the other more and more at
- * once, RUN_MAX at most. So kernels and the process have the memory in turn, as CUDA has it for devices without
+ * once, RUN_MAX at most, and then the next ones ahead of their touch. So kernels and the process have the memory in turn, as CUDA has it for devices without
  * concurrent managed access: a page is never on both sides while somebody may write it.
  *
  * Copies go between the two mappings by records of a stream that nothing else uses, and with RECORD_FENCE to the device:
@@ -32,7 +32,8 @@
 
 #define PAGE_BYTES ARENA_ALIGN
 #define NAMED_NS 20000 /* how long to wait for a command that is about to be sent */
-#define RUN_MAX 16     /* pages that one touch brings back, at most */
+#define RUN_MAX                                                                                    \
+	16 /* pages that are copied at once, at most: while they are, others are closed or used */
 
 enum page { PAGE_FRESH, PAGE_READ, PAGE_WRITTEN, PAGE_DEVICE };
 
@@ -43,6 +44,12 @@ struct managed_pages {
 	uint32_t count, here; /* pages, and those that the device has not alone */
 	uint32_t next,
 		run; /* where a touch would go on with the last run of pages, and how long that was */
+	/* Pages of the device that are copied in case the process goes on there. It does not count any more when a command
+	 * names pages of the session, which may change them. */
+	struct {
+		uint32_t first, count;
+		struct gdev_fence copied;
+	} ahead;
 	struct {
 		uint8_t state;
 		bool populated; /* the process has page tables for it */
@@ -132,7 +139,7 @@ static int give_pages(struct managed_pages *pages, uint32_t first, uint32_t end)
 	int error = 0;
 
 	while (first < end && pages->here && !error) {
-		uint32_t count = alike(pages, first, end - first);
+		uint32_t count = alike(pages, first, min_of(end - first, RUN_MAX));
 		if (pages->pages[first].state != PAGE_DEVICE)
 			error = give_run(pages, first, count);
 		first += count;
@@ -163,7 +170,10 @@ static int give_named(struct gdev_session *session, uint64_t address, uint64_t b
 	if (session->managed.here)
 		faults_watch();
 	list_for_each (pages, &all, link) {
-		int given = pages->session == session ? give_among(pages, address, bytes) : 0;
+		if (pages->session != session)
+			continue;
+		pages->ahead.count = 0;
+		int given = give_among(pages, address, bytes);
 		if (named >= 0 && given)
 			named = given;
 	}
@@ -224,18 +234,47 @@ static int copies_failed(const struct gdev_session *session)
 		&segment->timelines[session->managed.stream->timeline].error, __ATOMIC_ACQUIRE);
 }
 
+/* Pages of the device, on their way to the process. */
+static int begin_copy(
+	struct managed_pages *pages, uint32_t first, uint32_t count, struct gdev_fence *copied)
+{
+	int error = copy_pages(pages, first, count, false);
+
+	gdev_stream_fence(pages->session->managed.stream, copied);
+	return error;
+}
+
+static bool is_ahead(const struct managed_pages *pages, uint32_t first)
+{
+	return pages->ahead.count && pages->ahead.first == first;
+}
+
+static void copy_ahead(struct managed_pages *pages, uint32_t first)
+{
+	pages->ahead.count = 0;
+	if (pages->run < RUN_MAX || first == pages->count ||
+		pages->pages[first].state != PAGE_DEVICE)
+		return;
+	uint32_t count = alike(pages, first, RUN_MAX);
+	if (begin_copy(pages, first, count, &pages->ahead.copied))
+		return;
+	pages->ahead.first = first;
+	pages->ahead.count = count;
+}
+
 /* With the lock. Of a session that has failed the process gets what it had last. */
 static int bring_back(struct managed_pages *pages, uint32_t first, uint32_t count)
 {
 	struct gdev_session *session = pages->session;
-	struct gdev_fence copied;
+	struct gdev_fence copied = pages->ahead.copied;
 	int error = gdev_session_error(session, NULL);
 
-	if (!error)
-		error = copy_pages(pages, first, count, false);
-	gdev_stream_fence(session->managed.stream, &copied);
-	if (!error)
+	if (!error && !is_ahead(pages, first))
+		error = begin_copy(pages, first, count, &copied);
+	if (!error) {
+		copy_ahead(pages, first + count);
 		error = gdev_fence_wait(session, &copied);
+	}
 	if (!error)
 		error = copies_failed(session);
 	return error && !gdev_session_error(session, NULL) ? error : 0;
@@ -262,8 +301,10 @@ static int open_run(struct managed_pages *pages, uint32_t first, bool write)
 		error = bring_back(pages, first, count);
 	if (!error)
 		error = protect(pages, first, count, write ? PROT_READ | PROT_WRITE : PROT_READ);
-	if (error)
+	if (error) {
+		pages->ahead.count = 0;
 		return error;
+	}
 	populate(pages, first, count, write);
 	set_state(pages, first, count, write ? PAGE_WRITTEN : PAGE_READ);
 	pages->next = first + count;
@@ -303,7 +344,7 @@ static int wait_for_commands(struct gdev_session *session, const struct gdev_fen
 	return error == -GDEV_E_NOT_READY ? -EDEADLK : 0;
 }
 
-/* Waits once for what keeps pages of the device from being brought back; 0: they may have changed meanwhile. With the
+/* Waits once for what keeps pages of the device from being brought back, which other copies between the two sides do not; 0: they may have changed meanwhile. With the
  * lock, which it gives up. *waited: there was something. */
 static int wait_for_device(struct gdev_session *session, uint64_t until_ns, bool *waited)
 {
@@ -312,7 +353,8 @@ static int wait_for_device(struct gdev_session *session, uint64_t until_ns, bool
 	struct gdev_fence fence;
 	int error = 0;
 
-	busy = !named && !gdev_session_error(session, NULL) && streams_first_busy(session, &fence);
+	busy = !named && !gdev_session_error(session, NULL) &&
+	       streams_first_busy(session, managed->stream, &fence);
 	*waited = named || busy;
 	if (!*waited)
 		return 0;

@@ -350,7 +350,8 @@ static bool stream_is_busy(
 	return !transport_reached(session->transport, fence);
 }
 
-bool streams_first_busy(struct gdev_session *session, struct gdev_fence *fence)
+bool streams_first_busy(
+	struct gdev_session *session, const struct gdev_stream *but, struct gdev_fence *fence)
 {
 	struct streams *streams = &session->streams;
 	struct gdev_stream *stream;
@@ -359,7 +360,7 @@ bool streams_first_busy(struct gdev_session *session, struct gdev_fence *fence)
 
 	pthread_mutex_lock(&streams->lock);
 	list_for_each (stream, &streams->live, link)
-		if (!busy)
+		if (!busy && stream != but)
 			busy = stream_is_busy(session, stream, fence);
 	list_for_each (leaver, &streams->leaving, link) {
 		if (busy || leaver->timeline == calls_timeline(session))

@@ -162,6 +162,53 @@ static void turns(void)
 	give_back(words);
 }
 
+enum { AHEAD = 30 }; /* pages that are touched one after the other until others are copied ahead */
+
+/* Each page's first word is its number and 1 more. Those behind the first AHEAD are on their way when it returns. */
+static volatile uint32_t *read_ahead(void)
+{
+	volatile uint32_t *words = managed(64 * PAGE);
+
+	for (uint32_t page = 0; page < 64; page++)
+		launch_add(stream, words + page * WORDS, 1, page + 1);
+	for (uint32_t page = 0; page < AHEAD; page++)
+		REQUIRE(words[page * WORDS] == page + 1);
+	return words;
+}
+
+/* What is copied ahead of its touch is what it was when it is touched. */
+static void ahead(void)
+{
+	volatile uint32_t *words = read_ahead();
+	uint32_t changed = 40, written = AHEAD + 20, five = 5;
+	struct gdev_copy copy;
+
+	launch_add(stream, words + AHEAD * WORDS, 1, 100);
+	launch_add(stream, words + changed * WORDS, 1, 100);
+	REQUIRE(words[AHEAD * WORDS] == AHEAD + 101);
+	REQUIRE(words[changed * WORDS] == changed + 101);
+	/* Now the next 16 are on their way; the program writes into the middle of them first. */
+	words[written * WORDS] = 7;
+	for (uint32_t page = AHEAD + 16; page < 64; page++)
+		REQUIRE(words[page * WORDS] == (page == written ? 7 : page + 1));
+	launch_add(stream, words + written * WORDS, 1, 1);
+	REQUIRE(words[written * WORDS] == 8);
+	give_back(words);
+
+	words = read_ahead(); /* a copy over some of the pages that are open, and then a kernel */
+	copy = gdev_copy_linear((uint64_t)words, (uint64_t)&five, sizeof five);
+	CHECK(gdev_copy(stream, &copy));
+	launch_add(other, words + AHEAD * WORDS, 1, 100);
+	REQUIRE(words[AHEAD * WORDS] == AHEAD + 101 && words[0] == 5);
+	give_back(words);
+
+	give_back(read_ahead());
+	words = managed(64 * PAGE);
+	for (uint32_t page = 0; page < 64; page++)
+		REQUIRE(words[page * WORDS] == 0);
+	give_back(words);
+}
+
 /* The process writes what neither side has used. */
 static void fresh(void)
 {
@@ -572,7 +619,7 @@ static const struct {
 } cases[] = {{"turns", turns}, {"fresh", fresh}, {"waits", waits}, {"deadlock", deadlock},
 	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"run", run},
 	{"signals", signals}, {"functions", functions}, {"commands", commands},
-	{"threads", threads}, {"stacks", stacks}, {"lost", lost}};
+	{"threads", threads}, {"stacks", stacks}, {"ahead", ahead}, {"lost", lost}};
 
 int main(int argc, char **argv)
 {

@@ -27,6 +27,10 @@ class Managed(integ.Case):
         """Each side finds what the other has written, and only that is copied"""
         self.managed("turns")
 
+    def test_ahead(self):
+        """What is copied ahead of its touch is not older than what kernels and the process have written"""
+        self.managed("ahead")
+
     def test_fresh(self):
         """New memory is zeros to both sides, small pieces share a page, and freed ones harm no others"""
         self.managed("fresh")
