@@ -23,7 +23,8 @@
 #define WRAPPER_BYTES 24
 #define HEADER_BYTES sizeof(struct fatbin_header)
 #define ENTRY_BYTES sizeof(struct fatbin_entry)
-#define PADDING 64 /* zeros behind a program: its reader may look beyond */
+#define PADDING 64            /* zeros behind a program: its reader may look beyond */
+#define FEW_BYTES (64u << 10) /* which malloc has, more likely than not */
 #define TEXT_BYTES_MAX                                                                             \
 	(256u << 20) /* a stranger's word for the uncompressed size is taken up to here */
 
@@ -346,17 +347,20 @@ int fatbin_ptx(const void *image, size_t length, unsigned target, char **text, s
 	return -GDEV_E_INVALID_IMAGE;
 }
 
-/* Malloc'ed, in large pages where they pay: most of unpacking is the kernel's giving of pages. */
+/* Malloc'ed. Most of unpacking is the kernel's giving of pages: large ones where they pay, else all at once, which takes it
+ * less long than one by one. */
 static void *room_for(size_t bytes)
 {
-	static const size_t large = 2u << 20;
+	static const size_t large = 2u << 20, page = 4096;
+	size_t unit = bytes < 2 * large ? page : large;
 	void *room;
 
-	if (bytes < 2 * large)
+	if (bytes < FEW_BYTES)
 		return malloc(bytes);
-	room = aligned_alloc(large, align_up(bytes, large));
+	bytes = align_up(bytes, unit);
+	room = aligned_alloc(unit, bytes);
 	if (room)
-		madvise(room, align_up(bytes, large), MADV_HUGEPAGE);
+		madvise(room, bytes, unit == large ? MADV_HUGEPAGE : MADV_POPULATE_WRITE);
 	return room;
 }
 
