@@ -240,10 +240,11 @@ struct device_module {
 	struct list link; /* space->modules */
 	struct device_space *space;
 	CUmodule handle;
-	const void
-		*image; /* as it was loaded: the caller's, or what was unpacked or compiled of it */
+	/* As it was loaded: the caller's, or what was unpacked or compiled of it. NULL: it is unpacked again when it is needed. */
+	const void *image;
 	size_t image_length;
 	void *unpacked;    /* NULL: the image is the caller's */
+	bool chosen;       /* … and what fatbin_choose() gave, as it was */
 	const void *whole; /* the caller's */
 	size_t whole_length;
 	struct preempt_module *rewritten; /* of `image`: NULL when it goes as it is */

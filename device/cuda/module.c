@@ -49,6 +49,7 @@ static CUresult take_code(struct device_module *module, void **code, size_t leng
 	if (result)
 		return result;
 	free(module->unpacked);
+	module->chosen = false;
 	module->image = module->unpacked = steal_pointer(code);
 	module->image_length = length;
 	return CUDA_SUCCESS;
@@ -145,7 +146,7 @@ static int look_at(struct device_module *module, const void *image, size_t lengt
 	free(module->unpacked);
 	variables_free(module);
 	managed_forget(module);
-	module->defines_conditions = false;
+	module->defines_conditions = module->chosen = false;
 	module->image = image;
 	module->image_length = length;
 	module->unpacked = unpacked;
@@ -224,8 +225,7 @@ static void add_kept(struct device_module *module)
 		module->most_bytes += bytes;
 }
 
-/* Of a fat binary only what this device can use is unpacked, looked at, loaded, and kept for the next context. kept_bytes: of
- * preempt_rewrite(). */
+/* Of a fat binary only what this device can use is unpacked, looked at and loaded. kept_bytes: of preempt_rewrite(). */
 static int choose(struct device_module *module, uint64_t kept_bytes)
 {
 	size_t length;
@@ -235,10 +235,12 @@ static int choose(struct device_module *module, uint64_t kept_bytes)
 			    : fatbin_choose(module->whole, module->whole_length,
 				      module->space->device->capability, &chosen, &length);
 
-	if (!error)
+	if (!error) {
 		error = look_at(module, chosen, length, chosen);
-	else if (is_for_the_driver(module, error))
+		module->chosen = !module->rewritten;
+	} else if (is_for_the_driver(module, error)) {
 		error = look_at(module, module->whole, module->whole_length, NULL);
+	}
 	if (!error)
 		error = take_text(module);
 	add_kept(module);
@@ -324,6 +326,25 @@ static uint64_t free_bytes(const struct driver *driver, bool asked)
 	return bytes;
 }
 
+/* The driver has it. What can be unpacked again takes no memory meanwhile. */
+static void drop_unpacked(struct device_module *module)
+{
+	if (!module->chosen)
+		return;
+	free(steal_pointer(&module->unpacked));
+	module->image = NULL;
+}
+
+static int unpack_again(struct device_module *module)
+{
+	int error = fatbin_choose(module->whole, module->whole_length,
+		module->space->device->capability, &module->unpacked, &module->image_length);
+
+	if (!error)
+		module->image = module->unpacked;
+	return error;
+}
+
 int cuda_module_open(struct device_module *module, struct device_log *log)
 {
 	struct device_space *space = module->space;
@@ -343,6 +364,7 @@ int cuda_module_open(struct device_module *module, struct device_log *log)
 		error = load_instead(module, module->whole, module->whole_length, NULL, error, log);
 	if (error)
 		return error;
+	drop_unpacked(module);
 	module->open = true;
 	module->bytes = taken_by(module, free_before, free_bytes(driver, measured));
 	if (module->prints)
@@ -358,8 +380,13 @@ int module_load_again(struct device_module *module)
 {
 	const struct driver *driver = device_enter(module->space->device);
 	struct device_function *function;
-	CUresult result = driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
+	int error = module->image ? 0 : unpack_again(module);
+	CUresult result;
 
+	if (error)
+		return error;
+	result = driver->cuModuleLoadDataEx(&module->handle, module->image, 0, NULL, NULL);
+	drop_unpacked(module);
 	list_for_each (function, &module->functions, link) {
 		if (result)
 			break;

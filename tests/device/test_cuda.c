@@ -6,6 +6,7 @@
 #include "harness.h"
 
 #include <elf.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -583,6 +584,80 @@ static void a_context_is_made_on_the_device_that_is_chosen_meanwhile(void **stat
 	h->ops->queue_destroy(queue);
 }
 
+/* Machine code as the vendor's compiler makes it, which the driver for tests reads behind the header: one section, which has
+ * variables of so many bytes. */
+static struct machine_code {
+	Elf64_Ehdr header;
+	char text[64];
+	Elf64_Shdr sections[4];
+	Elf64_Sym symbols[2];
+	char names[64];
+} machine_code;
+
+static void make_machine_code(uint64_t bytes)
+{
+	static const char names[] = "\0.nv.global\0words";
+
+	machine_code = (struct machine_code){
+		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			.e_machine = 190,
+			.e_shoff = offsetof(struct machine_code, sections),
+			.e_shentsize = sizeof(Elf64_Shdr),
+			.e_shnum = 4,
+			.e_shstrndx = 3},
+		.text = "sm_90 .entry set",
+		.sections = {{.sh_type = SHT_NULL},
+			{.sh_name = 1, .sh_type = SHT_NOBITS, .sh_size = bytes},
+			{.sh_type = SHT_SYMTAB,
+				.sh_offset = offsetof(struct machine_code, symbols),
+				.sh_size = sizeof machine_code.symbols,
+				.sh_link = 3},
+			{.sh_type = SHT_STRTAB,
+				.sh_offset = offsetof(struct machine_code, names),
+				.sh_size = sizeof machine_code.names}},
+		.symbols = {{0}, {.st_name = 12, .st_shndx = 1, .st_size = bytes}},
+	};
+	memcpy(machine_code.names, names, sizeof names);
+}
+
+/* A fat binary is kept; what is unpacked of it is not. */
+static void code_is_unpacked_again_for_the_next_context(void **state)
+{
+	static struct {
+		struct fatbin_header header;
+		struct fatbin_entry entry;
+		struct machine_code code;
+		char more[1 << 20], zeros[64];
+	} image;
+	struct harness *h = &harness;
+	struct device_function *function;
+	struct device_module *module;
+	struct mallinfo2 before, after;
+
+	make_machine_code(16);
+	image.header = (struct fatbin_header){FATBIN_MAGIC, FATBIN_VERSION, sizeof image.header,
+		offsetof(__typeof__(image), zeros) - sizeof image.header};
+	image.entry = (struct fatbin_entry){.kind = FATBIN_CODE,
+		.version = 0x101,
+		.header_bytes = sizeof image.entry,
+		.payload_bytes = sizeof image.code + sizeof image.more,
+		.sm = 90};
+	image.code = machine_code;
+	before = mallinfo2();
+	assert_int_equal(
+		harness_module_load(h, &image, offsetof(__typeof__(image), zeros), NULL, &module),
+		0);
+	after = mallinfo2();
+	assert_in_range(after.uordblks + after.hblkhd, 0,
+		before.uordblks + before.hblkhd + sizeof image.more / 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(h->ops->retire(h->space), 0);
+		assert_int_equal(h->ops->revive(h->space), 0);
+	}
+	assert_int_equal(h->ops->function_get(module, "set", &function), 0);
+	h->ops->module_unload(module);
+}
+
 /* A session may end meanwhile. */
 static void what_is_left_of_a_context_that_was_given_back_is_destroyed(void **state)
 {
@@ -639,42 +714,6 @@ static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **stat
 	assert_int_equal(harness_module_load(&harness, text, sizeof text, NULL, &module), 0);
 	assert_in_range(harness.ops->module_bytes(module), 1, 2 << 20);
 	harness.ops->module_unload(module);
-}
-
-/* Machine code as the vendor's compiler makes it, which the driver for tests reads behind the header: one section, which has
- * variables of so many bytes. */
-static struct machine_code {
-	Elf64_Ehdr header;
-	char text[64];
-	Elf64_Shdr sections[4];
-	Elf64_Sym symbols[2];
-	char names[64];
-} machine_code;
-
-static void make_machine_code(uint64_t bytes)
-{
-	static const char names[] = "\0.nv.global\0words";
-
-	machine_code = (struct machine_code){
-		.header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			.e_machine = 190,
-			.e_shoff = offsetof(struct machine_code, sections),
-			.e_shentsize = sizeof(Elf64_Shdr),
-			.e_shnum = 4,
-			.e_shstrndx = 3},
-		.text = "sm_90 .entry set",
-		.sections = {{.sh_type = SHT_NULL},
-			{.sh_name = 1, .sh_type = SHT_NOBITS, .sh_size = bytes},
-			{.sh_type = SHT_SYMTAB,
-				.sh_offset = offsetof(struct machine_code, symbols),
-				.sh_size = sizeof machine_code.symbols,
-				.sh_link = 3},
-			{.sh_type = SHT_STRTAB,
-				.sh_offset = offsetof(struct machine_code, names),
-				.sh_size = sizeof machine_code.names}},
-		.symbols = {{0}, {.st_name = 12, .st_shndx = 1, .st_size = bytes}},
-	};
-	memcpy(machine_code.names, names, sizeof names);
 }
 
 /* How often a load asks the driver for what is free. */
@@ -786,6 +825,8 @@ int main(void)
 			a_context_that_was_given_back_is_as_before, start, stop),
 		cmocka_unit_test_setup_teardown(
 			a_context_is_made_on_the_device_that_is_chosen_meanwhile, start, stop),
+		cmocka_unit_test_setup_teardown(
+			code_is_unpacked_again_for_the_next_context, start, stop),
 		cmocka_unit_test_setup_teardown(
 			what_is_left_of_a_context_that_was_given_back_is_destroyed, start, stop),
 		cmocka_unit_test_setup_teardown(
