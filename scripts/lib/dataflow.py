@@ -119,13 +119,13 @@ def two_devices(gdevd):
 PRIORITIES = (2, 4, 6, 8)
 POLICIES = ("fifo", "effective", "fair")
 COMPETE_S = 5
-COMPETE_TURNS = 3
 
 
-def rates(start, policy, compete_s):
-    """Invocations a second of each of four graphs that compete."""
-    vgpus = {f"p{priority}": {"priority": priority, "compute": 100 * priority // sum(PRIORITIES)}
-             for priority in PRIORITIES}
+def rates(start, policy, compete_s, first=0):
+    """Invocations a second of each of four graphs that compete. The graph of that index is the first to start: who is that makes
+    a difference, also where nothing tells them apart."""
+    order = PRIORITIES[first:] + PRIORITIES[:first]
+    vgpus = {f"p{priority}": {"priority": priority, "compute": 100 * priority // sum(PRIORITIES)} for priority in order}
     with start(vgpus, policy=policy) as gdevd:
         graphs = [gdevd.popen([gdevd.gdev, "run", "--vgpu", name, gdevd.example("ptask-matrices"), "--rates",
                                "rectangle", "gemm", 128, 6, 6], stdin=-1, stdout=-1, text=True) for name in vgpus]
@@ -138,15 +138,16 @@ def rates(start, policy, compete_s):
             graph.stdin.close()
             if graph.wait(60):
                 raise LabError(f"a graph under {policy} ended with {graph.returncode}")
-    return [float(answer) for answer in answers]
+    found = dict(zip(order, map(float, answers)))
+    return [found[priority] for priority in PRIORITIES]
 
 
-def priorities(start, repetitions=COMPETE_TURNS, compete_s=COMPETE_S):
-    """Yields as ratios() does."""
+def priorities(start, compete_s=COMPETE_S):
+    """Yields as ratios() does: means of four turns, in each of which another graph starts first."""
     turns = {policy: [] for policy in POLICIES}
-    for _ in range(repetitions):
+    for first in range(len(PRIORITIES)):
         for policy, measured in turns.items():
-            measured.append(rates(start, policy, compete_s))
+            measured.append(rates(start, policy, compete_s, first))
     found = {policy: [statistics.fmean(graph) for graph in zip(*measured)] for policy, measured in turns.items()}
     for policy, values in found.items():
         for priority, value, base in zip(PRIORITIES, values, found["fifo"]):
