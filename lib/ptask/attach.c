@@ -327,6 +327,14 @@ int gdev_graph_attach_own(
 
 /* ---- channels ---- */
 
+static unsigned pulls_ahead(const struct remote *remote, const struct graph_message *found)
+{
+	uint64_t room = remote->theirs_bytes / PULLS_PART / max_of(found->find.bytes, (uint64_t)1);
+	uint64_t ahead = min_of(room, 4ull * found->find.capacity);
+
+	return (unsigned)min_of(max_of(ahead, (uint64_t)PULLS_AHEAD_LEAST), (uint64_t)PULLS_AHEAD);
+}
+
 /* For pushing or pulling, as the owner says. */
 static int add_end(struct gdev_channel *channel, const struct graph_message *found)
 {
@@ -343,7 +351,7 @@ static int add_end(struct gdev_channel *channel, const struct graph_message *fou
 	*end = (struct remote_end){.index = found->find.end,
 		.pushes = found->find.pushes,
 		.window = min_of(found->find.capacity, (uint32_t)GRAPH_REQUESTS),
-		.ahead = PULLS_AHEAD};
+		.ahead = pulls_ahead(remote, found)};
 	channel->remote = end;
 	remote->ends[remote->end_count++] = channel;
 	return 0;

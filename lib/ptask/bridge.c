@@ -265,7 +265,7 @@ static void share(struct link *link)
 
 	link->limit = (unsigned)max_of(min_of(room, (uint64_t)ids), (uint64_t)1);
 	link->plenty = link->input && room >= PLENTY;
-	end->ahead = min_of(max_of(ids / 2, 1u), (unsigned)PULLS_AHEAD);
+	end->ahead = min_of(max_of(ids / 2, 1u), end->ahead);
 	end->wants = link->plenty;
 }
 

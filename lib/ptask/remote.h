@@ -39,8 +39,12 @@ struct remote {
 	unsigned end_count;
 };
 
-/* A process that pulls one datablock after the other has asked for some more ahead. */
-#define PULLS_AHEAD 8
+/* A process that pulls one datablock after the other has asked for some more ahead: for four times what the channel holds, as
+ * far as they take a small part of the memory, but for so many at least and at most. The next ones are on their way then while it takes
+ * those that have come. */
+#define PULLS_AHEAD_LEAST 8
+#define PULLS_AHEAD 32
+#define PULLS_PART 16
 
 /* A deadline that has passed: -ETIMEDOUT, and the program's descriptor says nothing of it. */
 #define AT_ONCE 1

@@ -234,16 +234,21 @@ static void test_answers_again(void **state)
 	require_open(false);
 }
 
-static void say_found(uint32_t serial, uint32_t end)
+static void say_found_of(uint32_t serial, uint32_t end, uint32_t bytes)
 {
 	struct graph_message message = {.type = GRAPH_FIND, .serial = serial};
 
 	message.find.end = end;
 	message.find.capacity = 4;
-	message.find.stride = 4;
+	message.find.stride = bytes;
 	message.find.count[0] = message.find.count[1] = message.find.count[2] = 1;
-	message.find.bytes = 4;
+	message.find.bytes = bytes;
 	say(message, false);
+}
+
+static void say_found(uint32_t serial, uint32_t end)
+{
+	say_found_of(serial, end, 4);
 }
 
 static void find_out(struct gdev_graph *graph, struct gdev_channel **channel)
@@ -283,6 +288,33 @@ static void test_says_nothing(void **state)
 	gdev_graph_close(graph);
 	let_go();
 	require_open(false);
+}
+
+/* Who pulls one datablock after the other has asked for four times what the channel holds; of large ones for fewer. */
+static void test_asks_ahead(void **state)
+{
+	static const struct {
+		uint32_t bytes, ahead;
+	} cases[] = {{4, 16}, {MEMORY / 16 / 12, 12}, {MEMORY / 2, 8}};
+	struct gdev_datablock *block;
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+
+	for (unsigned i = 0; i < array_length(cases); i++) {
+		assert_int_equal(attach(FDS + 1, &graph), 0);
+		say_found_of(2, 0, cases[i].bytes);
+		assert_int_equal(gdev_channel_find(graph, "out", 0, &channel), 0);
+		assert_int_equal(gdev_pull(channel, 0, &block), -EAGAIN);
+		assert_int_equal(graph->remote->segment->requests_tail, 1);
+		answer(graph, (struct graph_answer){GRAPH_PULLED, 0, GRAPH_IDS, 0, GRAPH_NOWHERE,
+				      cases[i].bytes});
+		assert_int_equal(gdev_pull(channel, 0, &block), 0);
+		assert_int_equal(graph->remote->segment->requests_tail, 1 + cases[i].ahead);
+		gdev_datablock_put(block);
+		gdev_graph_close(graph);
+		let_go();
+		require_open(false);
+	}
 }
 
 /* ---- deadlines ---- */
@@ -434,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_rings_with_descriptors),
 		cmocka_unit_test(test_answers_again),
 		cmocka_unit_test(test_says_nothing),
+		cmocka_unit_test(test_asks_ahead),
 		cmocka_unit_test(test_keeps_deadlines),
 		cmocka_unit_test(test_is_not_joined),
 		cmocka_unit_test(test_answers_late),
