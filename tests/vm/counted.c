@@ -51,7 +51,7 @@ static void check(int right, const char *what)
 {
 	if (right)
 		return;
-	fprintf(stderr, "counted: wrong: %s\n", what);
+	fprintf(stderr, "counted: wrong: %s (errno %d)\n", what, errno);
 	exit(1);
 }
 

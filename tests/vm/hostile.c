@@ -158,6 +158,21 @@ static void fork_with(int file, const struct vm_welcome *welcome, const void *se
 	waitpid(child, NULL, 0);
 }
 
+/* Or keeps it, which keeps its session, and unmaps another: some sessions are left for others. */
+static void unmap(struct session_segment *segment)
+{
+	static struct session_segment *kept[2];
+	unsigned which = (unsigned)draw() % 2;
+	struct session_segment *gone = segment;
+
+	if (draw() % 2) {
+		gone = kept[which];
+		kept[which] = segment;
+	}
+	if (gone)
+		munmap(gone, VM_SEGMENT_BYTES);
+}
+
 static void session(void)
 {
 	struct vm_open opened = {.attempt = draw() % 8 ? (uint32_t)draw() % 3 : (uint32_t)number()};
@@ -181,8 +196,8 @@ static void session(void)
 		if (read(file, &events, draw() % 16) < 0 || write(file, &events, 8) < 0)
 			continue;
 	}
-	if (segment != MAP_FAILED && draw() % 2)
-		munmap(segment, VM_SEGMENT_BYTES);
+	if (segment != MAP_FAILED)
+		unmap(segment);
 	close(file);
 }
 
