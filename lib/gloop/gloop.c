@@ -458,7 +458,8 @@ static int serve_kernel(struct run *run)
 	return answered;
 }
 
-/* Blocking: sleeps until the kernel has ended, but for two looks a slice. */
+/* Blocking: sleeps until the kernel has ended, but for two looks a slice. A kernel that is to leave gets no more answers, which would
+ * keep it on the device: they need not be there before its next launch. */
 static int sleep_beside_kernel(struct run *run)
 {
 	for (;;) {
@@ -467,12 +468,14 @@ static int sleep_beside_kernel(struct run *run)
 
 		if (result != CUDA_ERROR_NOT_READY)
 			return cuda(run, result);
+		if (!run->told && is_to_leave(run))
+			tell_to_leave(run);
+		if (run->told)
+			continue;
 		serve_requests(run);
 		error = wait_for_events(run, 0);
 		if (error < 0)
 			return error;
-		if (!run->told && is_to_leave(run))
-			tell_to_leave(run);
 	}
 }
 
