@@ -374,6 +374,28 @@ static void a_uniform_branch_leaves_out_where_threads_leave(void **state)
 	ptx_unlink(code);
 }
 
+static void threads_leave_on_either_side(void **state)
+{
+	enum { N = 192 };
+	static int in[N], out[N];
+	struct {
+		void *out, *in;
+		int some;
+	} params = {out, in, 0};
+	struct run r = {.kernel = "either", .grid = {2}, .block = {N / 2}, .params = &params};
+
+	for (int k = 0; k < N; k++)
+		in[k] = (int)(k * 0x9e3779b9u >> 7);
+	for (params.some = 0; params.some < 2; params.some++) {
+		memset(out, 0, sizeof(out));
+		assert_int_equal(run(&program, r), RAN);
+		for (int i = 0; i < N; i++)
+			assert_int_equal(out[i], in[i] & (params.some ? 1 : 2) ? 0
+						 : params.some                 ? 11
+									       : 12);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +409,7 @@ int main(void)
 		cmocka_unit_test(threads_look_up_what_lies_apart),
 		cmocka_unit_test(some_threads_take_bits_in),
 		cmocka_unit_test(a_uniform_branch_leaves_out_where_threads_leave),
+		cmocka_unit_test(threads_leave_on_either_side),
 	};
 
 	return cmocka_run_group_tests(tests, load_program, unload_program);

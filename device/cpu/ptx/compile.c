@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 39 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 40 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {

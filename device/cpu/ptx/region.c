@@ -231,7 +231,9 @@ static void enter_side(struct former *f, uint32_t branch, uint32_t side, uint64_
 	for (uint32_t k = 0; k < count; k++) {
 		struct work_block *x = &w->blocks[f->side[k]];
 
-		if (bits_get(seen, f->side[k]) || f->side[k] == branch) {
+		/* Both sides come to it, or the branch again, or it is on a side of another branch already, which this one is not. */
+		if (bits_get(seen, f->side[k]) || f->side[k] == branch ||
+			x->context != b->context) {
 			p->conflict = true;
 			return;
 		}

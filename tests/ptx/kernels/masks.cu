@@ -207,3 +207,21 @@ extern "C" __global__ void leave(int *out, const int *in, int n, int some)
 	__nvvm_bar_sync(3);
 	out[i] += 10000;
 }
+
+// Threads leave on either side of what is the same for all.
+extern "C" __global__ void either(int *out, const int *in, int some)
+{
+	int i = bid * ntid + tidx;
+
+	if (some) {
+		if (in[i] & 1)
+			return;
+		out[i] = 1;
+	} else {
+		if (in[i] & 2)
+			return;
+		out[i] = 2;
+	}
+	__nvvm_bar_sync(0);
+	out[i] += 10;
+}
