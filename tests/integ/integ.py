@@ -5,6 +5,7 @@ daemon from outside. A test is named by the first line of its docstring: the beh
 import functools
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +59,12 @@ class Case(unittest.TestCase):
         code, out, err = self.gdevd.run([self.gdevd.gdev, "top", "--json"])
         self.assertEqual(code, 0, err)
         return json.loads(out)
+
+    def stop(self, pid):
+        """Stops all threads of the process, and returns when they stand still: a signal alone may be some milliseconds late."""
+        os.kill(pid, signal.SIGSTOP)
+        self.wait_until(lambda: all(task.read_text().rpartition(")")[2].split()[0] in "TZ"
+                                    for task in Path(f"/proc/{pid}/task").glob("*/stat")), "a process that has stopped")
 
     def wait_until(self, condition, what, seconds=PATIENCE):
         end = time.monotonic() + seconds

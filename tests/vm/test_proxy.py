@@ -301,8 +301,8 @@ class Ends(Case):
         self.assertEqual(slot.ask(machine.HOST, address=slot.locked + 2 * MIB, size=2 * MIB)[0], 0)
         slot.store[machine.STORE_BASE:machine.STORE_BASE + 5] = b"words"
         worker = self.gdevd.status()["sessions"][0]["worker_pid"]
-        os.kill(worker, signal.SIGSTOP)
-        os.kill(self.gdevd.process.pid, signal.SIGSTOP)  # which would kill the worker
+        self.stop(worker)
+        self.stop(self.gdevd.process.pid)  # which would kill the worker
         try:
             slot.memory.put(slot.at + 12, 1, "I")
             self.machine.ring(0)

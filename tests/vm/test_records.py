@@ -142,7 +142,7 @@ class Keys(test_proxy.Case):
         for line in range(20):
             other.record(GET, line, shm(0, size=MIB, flags=CREATE | 0o600))
         machine.wait_until(lambda: other.memory.get(other.segment + machine.RING_HEAD) == other.tail, "a worker that has them all")
-        os.kill(proxy, signal.SIGSTOP)
+        self.stop(proxy)
         self.wait_until(lambda: len(self.segments()) == there + 20, "segments that are made")
         there += sum(other.completed(line) > 0 for line in range(20))  # whose ids somebody may know
         os.kill(proxy, signal.SIGKILL)
