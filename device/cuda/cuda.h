@@ -263,6 +263,7 @@ struct device_module {
 	uint64_t bytes;          /* of the device, when it is open */
 	uint64_t most_bytes;     /* that its image can take */
 	uint64_t variable_bytes; /* … of which its variables are known to */
+	bool unknown;            /* whether there is memory of a kind that is not known */
 };
 
 /* context.c. Makes the device's context the calling thread's. */

@@ -313,7 +313,7 @@ static int load_as_it_is(struct device_module *module, struct device_log *log)
 static bool is_known(const struct device_module *module)
 {
 	return module->space->device->lazy && is_binary(module->image) &&
-	       module->keeper == KEPT_BY_NOTHING && !module->prints &&
+	       module->keeper == KEPT_BY_NOTHING && !module->prints && !module->unknown &&
 	       module->variable_bytes < MEASURED_BYTES;
 }
 

@@ -29,6 +29,7 @@ struct listing {
 	bool launches;             /* … launch kernels */
 	bool managed;              /* one of them has managed variables, */
 	bool conditions;           /* or sets conditions of graphs */
+	bool unknown;              /* one has memory of a kind that is not known */
 	uint64_t most_bytes;       /* that one of its programs takes */
 	uint64_t bytes;            /* that this one does */
 	uint64_t most_variable_bytes,
@@ -111,6 +112,13 @@ static int look_at_symbols(const struct elf *elf, const Elf64_Shdr *table, unsig
 	return error;
 }
 
+/* Memory that blocks have while they run. */
+static bool is_of_blocks(const char *section)
+{
+	return !strncmp(section, ".nv.shared", 10) || !strncmp(section, ".nv.reservedSmem", 16) ||
+	       !strncmp(section, ".nv.local", 9);
+}
+
 static int look_at_section(const struct elf *elf, unsigned index, struct listing *listing)
 {
 	uint64_t bytes = 0;
@@ -119,8 +127,11 @@ static int look_at_section(const struct elf *elf, unsigned index, struct listing
 
 	if (!elf_section(elf, index, &section))
 		return note(listing, KEPT_BY_IMAGE);
-	if (section.sh_type == SHT_NOBITS) /* all others are in the image */
+	if (section.sh_type == SHT_NOBITS) { /* all others are in the image */
 		take(&listing->bytes, section.sh_size);
+		listing->unknown |= !elf_holds_variables(elf_section_name(elf, index)) &&
+				    !is_of_blocks(elf_section_name(elf, index));
+	}
 	if (elf_holds_variables(elf_section_name(elf, index)))
 		take(&listing->variable_bytes, section.sh_size);
 	if ((section.sh_type == SHT_REL || section.sh_type == SHT_RELA) &&
@@ -378,6 +389,7 @@ int variables_list(struct device_module *module, const void *image, size_t lengt
 	module->launches = listing.launches;
 	module->managed.any = listing.managed;
 	module->conditions = listing.conditions;
+	module->unknown = listing.unknown;
 	return error;
 }
 

@@ -716,17 +716,19 @@ static void what_others_take_while_a_module_is_loaded_is_not_its_own(void **stat
 	harness.ops->module_unload(module);
 }
 
-/* How often a load asks the driver for what is free. */
-static int questions_of_load(uint64_t variable_bytes)
+/* How often a load asks the driver for what is free. `kind`: of the section, as long as the usual one's; NULL: that. */
+static int questions_of_load(uint64_t variable_bytes, const char *kind)
 {
 	int before = harness_ask_driver("fake_memory_questions");
 	struct device_module *module;
 
 	make_machine_code(variable_bytes);
+	if (kind)
+		memcpy(machine_code.names + 1, kind, strlen(kind));
 	assert_int_equal(
 		harness_module_load(&harness, &machine_code, sizeof machine_code, NULL, &module),
 		0);
-	assert_true(harness.ops->module_bytes(module) >= variable_bytes);
+	assert_true(kind || harness.ops->module_bytes(module) >= variable_bytes);
 	harness.ops->module_unload(module);
 	return harness_ask_driver("fake_memory_questions") - before;
 }
@@ -738,13 +740,15 @@ static void what_a_module_takes_is_measured_where_it_is_not_known(void **state)
 		printf("# it asks the driver that is made for tests\n");
 		skip();
 	}
-	assert_int_equal(questions_of_load(16), 0);
-	assert_int_equal(questions_of_load(4 << 20), 2);
+	assert_int_equal(questions_of_load(16, NULL), 0);
+	assert_int_equal(questions_of_load(4 << 20, NULL), 2);
+	assert_int_equal(questions_of_load(16, ".nv.shared"), 0);
+	assert_int_equal(questions_of_load(16, ".nv.unknow"), 2);
 	setenv("FAKE_CUDA_EAGER", "1", 1);
 	stop(state);
 	start(state);
 	unsetenv("FAKE_CUDA_EAGER");
-	assert_int_equal(questions_of_load(16), 2);
+	assert_int_equal(questions_of_load(16, NULL), 2);
 }
 
 /* Another may give back meanwhile what this one takes. */
