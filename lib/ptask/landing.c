@@ -95,8 +95,7 @@ bool landing_begin(struct member *member, struct end *end)
 		pool_give(&member->pool, offset, block->bytes);
 		return false;
 	}
-	known = known_take(member, end);
-	known->offset = offset;
+	known = known_take(member, end, offset);
 	known->landing = true;
 	known->slot = slot;
 	known->landed = landed;

@@ -72,9 +72,10 @@ struct end {
 	/* Pushed, and the channel has no room yet: as many as its capacity. */
 	struct gdev_datablock **pending;
 	unsigned first, count;
-	bool awaits;     /* it is among the channel's waiters */
-	unsigned wanted; /* datablocks that it asked for, */
-	bool wants;      /* and their contents */
+	bool awaits;      /* it is among the channel's waiters */
+	unsigned wanted;  /* datablocks that it asked for, */
+	bool wants;       /* and their contents */
+	struct list bare; /* struct known.link: what it has been given without, oldest first */
 	bool late; /* the first is not complete: before we sleep we look again, and ask to be told */
 	/* On their way from the device, oldest first (landing.c). */
 	struct known *landing[LANDINGS];
@@ -107,7 +108,8 @@ struct member {
 		struct gdev_datablock *block; /* the member's reference */
 		bool busy;                    /* below GRAPH_IDS: its memory is in use, */
 		uint64_t bytes;               /* so much of it */
-		uint64_t offset;              /* from GRAPH_IDS on: of a copy in `ours`, */
+		struct list link;             /* from GRAPH_IDS on: end.bare, if there is no copy */
+		uint64_t offset;              /* of a copy in `ours`, */
 		bool landing;        /* which is not there yet: the member does not know the id, */
 		int slot;            /* and comes by way of that, */
 		struct point landed; /* then */
@@ -148,8 +150,8 @@ bool member_watch_ends(struct member *member);
 /* What it has pushed does not come into channels any more. */
 void member_drop_pending(struct member *member);
 
-/* The first datablock of the end's channel is the member's from here on, under an id. */
-struct known *known_take(struct member *member, struct end *end);
+/* The first datablock of the end's channel is the member's from here on, under an id; with the place of its contents. */
+struct known *known_take(struct member *member, struct end *end, uint64_t offset);
 /* It has pulled it. */
 void known_tell(struct member *member, struct end *end, const struct known *known);
 

@@ -84,6 +84,7 @@ int member_find_end(struct member *member, struct graph_message *message)
 	if (!found.pending)
 		return -ENOMEM;
 	*end = found;
+	list_init(&end->bare);
 	end->pushes ? channel->pushers++ : channel->pullers++;
 	if (end->ptask)
 		elsewhere_open_end(end->ptask);
@@ -245,6 +246,8 @@ static void drop_copy(struct member *member, struct known *known)
 {
 	if (known->offset != GRAPH_NOWHERE)
 		pool_give(&member->pool, known->offset, known->block->bytes);
+	else
+		list_remove(&known->link);
 	known->offset = GRAPH_NOWHERE;
 }
 
@@ -288,10 +291,12 @@ static int bring(struct member *member, struct known *known)
 	pthread_mutex_lock(&member->graph->lock);
 	if (!error && member->left)
 		error = -ECANCELED;
-	if (error)
+	if (error) {
 		pool_give(&member->pool, offset, block->bytes);
-	else
+	} else {
+		list_remove(&known->link);
 		known->offset = offset;
+	}
 	block_put(block);
 	return error;
 }
@@ -470,12 +475,14 @@ static uint32_t free_id(const struct member *member)
 	return id;
 }
 
-struct known *known_take(struct member *member, struct end *end)
+struct known *known_take(struct member *member, struct end *end, uint64_t offset)
 {
 	struct known *known = &member->known[free_id(member)];
 
 	*known = (struct known){
-		.member = member, .block = channel_take(end->channel), .offset = GRAPH_NOWHERE};
+		.member = member, .block = channel_take(end->channel), .offset = offset};
+	if (offset == GRAPH_NOWHERE)
+		list_append(&end->bare, &known->link);
 	if (end->ptask && !end->sticky)
 		elsewhere_took(end->ptask, end->number++, known->block->whom);
 	member->held++;
@@ -495,6 +502,24 @@ void known_tell(struct member *member, struct end *end, const struct known *know
 		!end->wanted);
 }
 
+static bool may_give(const struct member *member, const struct end *end)
+{
+	const struct gdev_graph *graph = member->graph;
+
+	return end->wanted && end->channel->count && !member->left && !graph->error &&
+	       !graph->terminated;
+}
+
+/* Whether all that the member has of the end have contents. A later datablock gets none before: it would take the room that an
+ * earlier one needs, and the member comes to it only after that one. Gives the lock up. */
+static bool bring_earlier(struct member *member, struct end *end)
+{
+	while (!list_empty(&end->bare))
+		if (bring(member, list_first(&end->bare, struct known, link)))
+			return false;
+	return true;
+}
+
 /* One datablock for the member, if there is one and it is complete, or will be; else we shall be told. */
 static bool give_one(struct member *member, struct end *end)
 {
@@ -502,10 +527,14 @@ static bool give_one(struct member *member, struct end *end)
 	struct gdev_graph *graph = member->graph;
 	struct gdev_datablock *block;
 	struct known *known;
+	bool contents;
 
-	if (!end->wanted || !channel->count || graph->error || graph->terminated)
+	if (!may_give(member, end))
 		return false;
-	if (end->wants && landing_begin(member, end))
+	contents = end->wants && bring_earlier(member, end);
+	if (!may_give(member, end))
+		return false;
+	if (contents && landing_begin(member, end))
 		return true;
 	if (end->landing_count) /* they come in their order */
 		return false;
@@ -515,8 +544,8 @@ static bool give_one(struct member *member, struct end *end)
 		return false;
 	if (lanes_error(graph))
 		return false;
-	known = known_take(member, end);
-	if (end->wants)
+	known = known_take(member, end, GRAPH_NOWHERE);
+	if (contents)
 		bring(member, known); /* else the member asks, and hears why not */
 	if (!member->left)
 		known_tell(member, end, known);
@@ -555,7 +584,7 @@ static bool serve_end(struct member *member, struct end *end)
 		some = put_pending(end);
 	some |= landings_serve(member, end);
 	end->late = false;
-	while (!end->pushes && !member->left && give_one(member, end)) {
+	while (!end->pushes && give_one(member, end)) {
 		some = true;
 		if (end->channel->pullers > 1)
 			break; /* the others' turn */

@@ -603,6 +603,51 @@ static void test_room_for_one(void **state)
 	assert_int_not_equal(world.segment->changes, changes);
 }
 
+/* What the owner has answered last. */
+static struct graph_answer last_answer(uint32_t type)
+{
+	struct graph_answer answer;
+	uint32_t tail = world.segment->answers_tail;
+
+	do {
+		assert_int_not_equal(tail, 0);
+		answer = world.segment->answers[--tail % GRAPH_ANSWERS];
+	} while (answer.type != type);
+	return answer;
+}
+
+/* The memory has room for the contents of one datablock. */
+static void test_contents_in_order(void **state)
+{
+	enum { FIRST = GRAPH_IDS, SECOND, THIRD };
+	struct graph_request pull = {.type = GRAPH_PULL, .flags = GRAPH_WANTS, .end = OUT},
+			     push = {.type = GRAPH_PUSH, .end = IN};
+
+	open_graph(0606);
+	join();
+	for (int i = 0; i < 5; i++)
+		put_request(pull);
+	give(0);
+	ask(push);
+	ask(push);
+	assert_int_equal(last_answer(GRAPH_PULLED).id, THIRD);
+	assert_int_equal(last_answer(GRAPH_PULLED).offset, GRAPH_NOWHERE);
+	ask((struct graph_request){.type = GRAPH_BRING, .id = SECOND});
+	assert_int_equal(last_answer(GRAPH_BROUGHT).status, -ENOMEM);
+	ask((struct graph_request){.type = GRAPH_DROP, .id = FIRST});
+	ask(push); /* its contents would fit */
+	assert_int_equal(last_answer(GRAPH_PULLED).id, FIRST);
+	assert_int_equal(last_answer(GRAPH_PULLED).offset, GRAPH_NOWHERE);
+	ask((struct graph_request){.type = GRAPH_BRING, .id = SECOND});
+	assert_int_equal(last_answer(GRAPH_BROUGHT).status, 0);
+	ask((struct graph_request){.type = GRAPH_DROP, .id = THIRD});
+	ask((struct graph_request){.type = GRAPH_DROP, .id = FIRST});
+	ask((struct graph_request){.type = GRAPH_DROP, .id = SECOND});
+	ask(push);
+	assert_int_equal(last_answer(GRAPH_PULLED).offset, 0); /* all before it are gone */
+	assert_false(world.member->left);
+}
+
 static atomic_bool enough;
 
 /* As fast as it can, and it reads the answers. */
@@ -697,6 +742,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_strangers_build_too_much, teardown),
 		cmocka_unit_test_teardown(test_passes_on_what_it_gave, teardown),
 		cmocka_unit_test_teardown(test_room_for_one, teardown),
+		cmocka_unit_test_teardown(test_contents_in_order, teardown),
 		cmocka_unit_test_teardown(test_asks_without_end, teardown),
 		cmocka_unit_test_teardown(test_left_while_it_pulls, teardown),
 	};
