@@ -193,6 +193,15 @@ int remote_push(struct gdev_channel *channel, struct gdev_datablock *block, uint
 
 /* ---- pull ---- */
 
+/* Each end may ask for one; what is asked ahead leaves an id for every other one's. */
+static bool may_ask(const struct gdev_channel *channel)
+{
+	const struct remote *remote = channel->graph->remote;
+	bool first = !channel->remote->wanted && !channel->count;
+
+	return remote->held + remote->wanted < (first ? GRAPH_IDS : GRAPH_IDS - GRAPH_ENDS_MAX);
+}
+
 static int ask_for_more(struct gdev_channel *channel, uint64_t deadline_ns)
 {
 	struct remote_end *end = channel->remote;
@@ -205,8 +214,7 @@ static int ask_for_more(struct gdev_channel *channel, uint64_t deadline_ns)
 	if (end->wanted + channel->count > ahead / 2) /* several at once */
 		return 0;
 
-	while (!error && !end->over && end->wanted + channel->count < ahead &&
-		remote->held + remote->wanted < GRAPH_IDS) {
+	while (!error && !end->over && end->wanted + channel->count < ahead && may_ask(channel)) {
 		error = remote_ask(channel->graph, request, deadline_ns);
 		end->wanted += !error;
 		remote->wanted += !error;

@@ -317,6 +317,34 @@ static void test_asks_ahead(void **state)
 	}
 }
 
+/* What is asked ahead leaves something to ask for at each end that there may be. */
+static void test_asks_at_each_end(void **state)
+{
+	struct gdev_channel *channels[GRAPH_ENDS_MAX];
+	struct graph_segment *segment;
+	struct gdev_datablock *block;
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	segment = graph->remote->segment;
+	for (uint32_t i = 0; i < GRAPH_ENDS_MAX; i++) {
+		say_found(2 + i, i);
+		assert_int_equal(gdev_channel_find(graph, "out", 0, &channels[i]), 0);
+		assert_int_equal(gdev_pull(channels[i], 0, &block), -EAGAIN);
+		answer(graph,
+			(struct graph_answer){GRAPH_PULLED, i, GRAPH_IDS, 0, GRAPH_NOWHERE, 4});
+		assert_int_equal(gdev_pull(channels[i], 0, &block), 0);
+		gdev_datablock_put(block);
+		segment->requests_head = segment->requests_tail;
+	}
+	assert_in_range(graph->remote->wanted, GRAPH_IDS - GRAPH_ENDS_MAX, GRAPH_IDS);
+	for (uint32_t i = 0; i < GRAPH_ENDS_MAX; i++)
+		assert_int_equal(gdev_pull(channels[i], 0, &block), -EAGAIN);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
 /* ---- deadlines ---- */
 
 static uint64_t soon(void)
@@ -467,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_answers_again),
 		cmocka_unit_test(test_says_nothing),
 		cmocka_unit_test(test_asks_ahead),
+		cmocka_unit_test(test_asks_at_each_end),
 		cmocka_unit_test(test_keeps_deadlines),
 		cmocka_unit_test(test_is_not_joined),
 		cmocka_unit_test(test_answers_late),
