@@ -62,9 +62,11 @@ struct run {
 	uint64_t waiters;         /* how many wait for descriptors */
 	struct list fetching;     /* requests whose pages are being filled */
 	struct list held;     /* requests that are answered when the kernel has left the device */
+	struct list late;     /* what waits for the end of `holds`: answers, and pages to fill */
 	uint64_t launched_ns; /* the last launch */
 	bool leaves;          /* a request needs that it ends, */
-	bool told;            /* and its blocks are told so */
+	bool told;            /* and its blocks are told so; */
+	bool holds;           /* until it has, nothing is answered */
 	uint32_t busy;        /* requests that are not answered */
 	uint64_t active_ns;   /* when the kernel last asked for something */
 
@@ -96,9 +98,14 @@ static void await_turn(struct run *run)
 /* The other side sees the result before the numbers, and the slot's number before the line's. */
 static void answer(struct run *run, struct request *r)
 {
-	uint64_t answers = ++run->block[r->block].answers;
 	enum gloop_placed placed;
+	uint64_t answers;
 
+	if (run->holds) {
+		list_append(&run->late, &r->link);
+		return;
+	}
+	answers = ++run->block[r->block].answers;
 	request_finish(&run->host, r);
 	if (!r->placed) {
 		r->placed = engine_place(&run->engine, r);
@@ -131,6 +138,10 @@ static void push(struct run *run, struct request *r)
 /* A copy engine does; or the block, which asks again. */
 static void fill(struct run *run, struct request *r)
 {
+	if (run->holds) {
+		list_append(&run->late, &r->link);
+		return;
+	}
 	if (engine_fetch(&run->engine, r)) {
 		list_append(&run->fetching, &r->link);
 		await_turn(run);
@@ -275,6 +286,14 @@ static bool take_answers(struct run *run)
 		else
 			answer(run, r);
 	}
+	while (!run->holds && (r = list_first(&run->late, struct request, link))) {
+		list_remove(&r->link);
+		any = true;
+		if (request_needs_page(r))
+			fill(run, r);
+		else
+			answer(run, r);
+	}
 	take_fetched(run);
 	return any;
 }
@@ -345,16 +364,19 @@ static bool try_waiters(struct run *run, struct watch *watch, enum side side)
 	return any;
 }
 
-/* Those whose descriptors have become ready. */
+/* Those whose descriptors have become ready, which each is told once. */
 static bool try_ready(struct run *run)
 {
 	struct epoll_event events[EVENTS];
-	int count = epoll_wait(run->host.table.epoll, events, EVENTS, 0);
 	bool any = false;
+	int count;
 
-	for (int i = 0; i < count; i++)
-		for (enum side side = 0; side < SIDES; side++)
-			any |= try_waiters(run, events[i].data.ptr, side);
+	do {
+		count = epoll_wait(run->host.table.epoll, events, EVENTS, 0);
+		for (int i = 0; i < count; i++)
+			for (enum side side = 0; side < SIDES; side++)
+				any |= try_waiters(run, events[i].data.ptr, side);
+	} while (count == EVENTS);
 	return any;
 }
 
@@ -458,8 +480,15 @@ static int serve_kernel(struct run *run)
 	return answered;
 }
 
+/* Does what is to be done, and waits for nothing. 0 or -errno. */
+static int look(struct run *run)
+{
+	serve_requests(run);
+	return min_of(wait_for_events(run, 0), 0);
+}
+
 /* Blocking: sleeps until the kernel has ended, but for two looks a slice. A kernel that is to leave gets no more answers, which would
- * keep it on the device: they need not be there before its next launch. */
+ * keep it on the device: they need not be there before its next launch. What it asks for is begun. */
 static int sleep_beside_kernel(struct run *run)
 {
 	for (;;) {
@@ -470,11 +499,9 @@ static int sleep_beside_kernel(struct run *run)
 			return cuda(run, result);
 		if (!run->told && is_to_leave(run))
 			tell_to_leave(run);
-		if (run->told)
-			continue;
-		serve_requests(run);
-		error = wait_for_events(run, 0);
-		if (error < 0)
+		run->holds = run->told;
+		error = look(run);
+		if (error)
 			return error;
 	}
 }
@@ -544,14 +571,14 @@ static int serve(struct run *run)
 		int error = launch(run);
 
 		if (!error && next == NEXT_GO_ON)
-			serve_requests(run);
+			error = look(run);
 		if (!error)
 			error = serve_launch(run);
 		end_ns = clock_now_ns();
 		run->report->launched_ns += end_ns - begin_ns;
 		if (error)
 			return error;
-		run->engine.kernel_runs = false;
+		run->engine.kernel_runs = run->holds = false;
 		answer_held(run);
 		next = serve_answers(run);
 		run->report->between_ns += clock_now_ns() - end_ns;
@@ -756,6 +783,7 @@ int gloop_run(CUfunction kernel, const struct gloop_shape *shape, void **paramet
 	list_init(&run->timers);
 	list_init(&run->fetching);
 	list_init(&run->held);
+	list_init(&run->late);
 	list_init(&run->host.maps);
 	error = table_init(&run->host.table);
 	run->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -235,18 +235,18 @@ extern "C" __global__ void read_beside(
 	});
 }
 
-static __device__ void work_on(DeviceLoop *loop, volatile unsigned *words)
+static __device__ void work_on(DeviceLoop *loop, volatile unsigned *words, unsigned most = ~0u)
 {
 	__shared__ unsigned over;
 
 	__syncthreads();
 	if (leads()) {
 		words[1]++;
-		over = words[0];
+		over = words[0] || words[1] == most;
 	}
 	__syncthreads();
 	if (!over)
-		loop->postTask([=](DeviceLoop *loop) { work_on(loop, words); });
+		loop->postTask([=](DeviceLoop *loop) { work_on(loop, words, most); });
 }
 
 static __device__ void read_often(
@@ -465,6 +465,23 @@ extern "C" __global__ void receive_and_send(gloop_grid grid, char *scratch, long
 				});
 		gloop::net::send(loop, 0, 4, scratch + 128,
 			[=](DeviceLoop *, long long sent) { results[1] = sent; });
+	});
+}
+
+/* Callbacks without end, words[1] of them and `most` at most, until the block has received what it sends after `ns`; words[0] is set
+ * then. What it sends to descriptor 1 comes from 0. */
+extern "C" __global__ void hear_meanwhile(
+	gloop_grid grid, char *scratch, unsigned *words, unsigned long long ns, unsigned most)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) {
+		gloop::net::receive(loop, 0, 4, scratch, [=](DeviceLoop *, long long got) {
+			if (leads())
+				words[0] = (unsigned)got;
+		});
+		loop->timer(ns, [=](DeviceLoop *loop) {
+			gloop::net::send(loop, 1, 4, scratch + 4, [](DeviceLoop *, long long) {});
+		});
+		work_on(loop, words, most);
 	});
 }
 

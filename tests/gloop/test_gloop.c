@@ -669,6 +669,31 @@ static void test_a_block_that_waits_can_send(void **state)
 	}
 }
 
+/* Also where the host looks only between launches, of which each follows the other at once. */
+static void test_a_block_that_works_hears_of_timers_and_sockets(void **state)
+{
+	for (unsigned i = 0; i < MODES; i++) {
+		CUdeviceptr scratch = device_bytes(8, NULL), memory = device_bytes(8, NULL);
+		struct gloop_options options = modes[i];
+		unsigned long long ns = 1000000;
+		unsigned words[2], most = 1 << 20;
+		int pair[2];
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+		options.descriptors = pair;
+		options.descriptor_count = 2;
+		assert_int_equal(run("hear_meanwhile", 1, 32, &options, NULL,
+					 parameters(&scratch, &memory, &ns, &most)),
+			0);
+		take_bytes(words, memory, sizeof(words));
+		cuMemFree(scratch);
+		assert_int_equal(words[0], 4);
+		assert_in_range(words[1], 1, most - 1);
+		close(pair[0]);
+		close(pair[1]);
+	}
+}
+
 /* As sandboxes do. */
 static void forbid_io_uring(void)
 {
@@ -712,6 +737,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_more_requests_wait_than_there_may_be_descriptors),
 		cmocka_unit_test(test_blocks_talk_to_each_other),
 		cmocka_unit_test(test_a_block_that_waits_can_send),
+		cmocka_unit_test(test_a_block_that_works_hears_of_timers_and_sockets),
 	};
 
 	if (argc > 1) {
