@@ -32,8 +32,8 @@ struct gloop_options {
 	uint32_t poll_us;
 	/* After so long, at the first boundary of callbacks, a block leaves, so that others can have the device. 0: 1000. Only
 	 * if others wait, if blocks of its own kernel do, if an answer is there for one that has left, or, in blocking mode, if one has left
-	 * and waits; and after ten milliseconds. In blocking mode always, if the device cannot hold all blocks at once. The host looks twice
-	 * in so long: of 20 us it takes a third of a processor, of 1000 some hundredths. */
+	 * and waits; and after ten milliseconds. In blocking mode always, if the device cannot hold all blocks at once, or libcuda is not
+	 * gdev's. The host looks twice in so long: of 20 us it takes a third of a processor, of 1000 some hundredths. */
 	uint32_t slice_us;
 	/* Of each of the 2 to 16 pages of a block, in page-locked memory: the most that one call of the kernel reads, writes,
 	 * receives or sends. 0: 16384. A multiple of 64, 1 MiB at most. */
