@@ -2,8 +2,8 @@
  *
  * The log of calls: GDEV_LOG=calls writes each call of the program with its arguments and its result to
  * standard error, GDEV_LOG=failed those that did not succeed, each with the reason. What a program asked for in
- * vain, and what it was told, is then seen without a debugger. GDEV_LOG=times writes at the end of the process how often
- * each function was called, and how long it took in all and at most.
+ * vain, and what it was told, is then seen without a debugger. GDEV_LOG=times writes when the process exits how often
+ * each function was called, and how long it took in all and at most; not after _exit() or a signal.
  *
  * Where a call fails, the place notes why (fail() of internal.h), and the call's wrapper writes it. On its way out a
  * result may be turned into another, with another reason, or things may fail that were to be undone: so each thread
@@ -74,23 +74,36 @@ void calls_end(const char *name, uint64_t begin_ns)
 		;
 }
 
+/* What is sorted: other threads may still be in calls, which count. */
+struct total {
+	const char *name;
+	uint64_t count, ns, most_ns;
+};
+
 static int longer(const void *a, const void *b)
 {
-	const struct timed *first = a, *second = b;
+	const struct total *first = a, *second = b;
 
 	return (first->ns < second->ns) - (first->ns > second->ns);
 }
 
 __attribute__((destructor)) static void say_times(void)
 {
+	static struct total totals[NAMES];
+	size_t count = 0;
+
 	if (!calls_timed)
 		return;
 	calls_timed = false;
-	qsort(times, NAMES, sizeof *times, longer);
-	for (size_t i = 0; i < NAMES && times[i].ns; i++)
+	for (size_t i = 0; i < NAMES; i++)
+		if (times[i].ns)
+			totals[count++] = (struct total){
+				times[i].name, times[i].count, times[i].ns, times[i].most_ns};
+	qsort(totals, count, sizeof *totals, longer);
+	for (size_t i = 0; i < count; i++)
 		dprintf(STDERR_FILENO, "libcuda[%d]: %s: %llu times, %.6f s, %.6f s at most\n",
-			getpid(), times[i].name, (unsigned long long)times[i].count,
-			(double)times[i].ns / 1e9, (double)times[i].most_ns / 1e9);
+			getpid(), totals[i].name, (unsigned long long)totals[i].count,
+			(double)totals[i].ns / 1e9, (double)totals[i].most_ns / 1e9);
 }
 
 /* ---- what was called ---- */
