@@ -217,13 +217,13 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 	struct control_graph message = {0};
 	enum graph_class class = class_of(graph, connection);
 	struct opening *opening;
-	int pair[2];
+	int pair[2], ended;
 
 	if (!(graph->mode >> class & 6))
 		return -EACCES;
-	if (process_peer_ended(
-		    connection->fd)) /* how urgent who has the connection now is, nobody knows */
-		return -ESRCH;
+	ended = process_peer_ended(connection->fd);
+	if (ended) /* how urgent who has the connection now is, nobody knows */
+		return ended > 0 ? -ESRCH : ended;
 	if (graph->pending >= GRAPH_PENDING_MAX)
 		return -EAGAIN;
 	if (!user_hold(connection->user, 1))

@@ -63,17 +63,20 @@ int process_kill(pid_t pid, uint64_t started)
 	return syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) ? -errno : 0;
 }
 
-bool process_peer_ended(int socket)
+int process_peer_ended(int socket)
 {
 	struct pollfd process = {.fd = -1, .events = POLLIN};
 	socklen_t length = sizeof process.fd;
-	bool ended;
+	int ended;
 
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length))
-		return errno != ENOPROTOOPT;
-	ended = poll(&process, 1, 0) != 0;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length)) {
+		if (errno == ENOPROTOOPT)
+			return 0;
+		return errno == ESRCH || errno == EINVAL || errno == ENODATA ? 1 : -EAGAIN;
+	}
+	ended = poll(&process, 1, 0);
 	close(process.fd);
-	return ended;
+	return ended < 0 ? -EAGAIN : ended;
 }
 
 uint64_t process_started_of_peer(int socket, pid_t pid)

@@ -14,10 +14,11 @@
 
 /* When it began, in the kernel's ticks; 0: there is none. */
 uint64_t process_started(pid_t pid);
-/* Whether the process that opened the connection of which `socket` is our end has ended. A kernel before 6.5 does not say: no. */
-bool process_peer_ended(int socket);
-/* When that process began, which is `pid`. 0: it has ended, and its pid may be another's. Where the kernel does not say it is the
- * one that has the pid. */
+/* Whether the process that opened the connection of which `socket` is our end has ended: 1 or 0. A kernel before 6.5 does not
+ * say: 0. -EAGAIN: it cannot be known now, as without a free descriptor. */
+int process_peer_ended(int socket);
+/* When that process began, which is `pid`. 0: it has ended, and its pid may be another's, or that cannot be known now. Where the
+ * kernel does not say it is the one that has the pid. */
 uint64_t process_started_of_peer(int socket, pid_t pid);
 /* The supplementary groups of that process, of more than GROUPS_MAX the first. */
 void process_groups_of_peer(int socket, struct groups *groups);
