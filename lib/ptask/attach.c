@@ -397,7 +397,8 @@ static int make_found(
 	return error;
 }
 
-/* The owner has opened an end, of *channel, or, if that is NULL, of a channel that is made; or it says why not. */
+/* The owner has opened an end, of *channel, or, if that is NULL, of a channel that is made; or it says why not. An end that the
+ * owner has and this process does not have ends all. */
 static int take_end(struct gdev_graph *graph, int error, struct graph_message *found,
 	struct gdev_channel **channel)
 {
@@ -406,8 +407,11 @@ static int take_end(struct gdev_graph *graph, int error, struct graph_message *f
 	if (error == -GDEV_E_SESSION_LOST || error == -GDEV_E_PROTOCOL)
 		remote_lose(graph, error);
 	error = remote_error(graph) ? remote_error(graph) : error;
-	if (!error)
+	if (!error) {
 		error = *channel ? add_end(*channel, found) : make_found(graph, found, channel);
+		if (error)
+			remote_lose(graph, error);
+	}
 	pthread_mutex_unlock(&graph->lock);
 	return error;
 }
@@ -489,8 +493,10 @@ static int find_once(struct gdev_graph *graph, struct graph_message message,
 {
 	struct remote *remote = graph->remote;
 	size_t none = 0;
-	int error = remote_begin_asking(graph, deadline_ns);
+	int error;
 
+	deadline_ns = remote_answer_by(remote, deadline_ns); /* of all that is waited for */
+	error = remote_begin_asking(graph, deadline_ns);
 	if (error)
 		return error;
 	message.type = GRAPH_FIND;

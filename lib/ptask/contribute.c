@@ -69,6 +69,8 @@ static int ask_until(struct gdev_graph *graph, struct graph_build *build, const 
 		return -ENOMEM;
 	if (!graph_is_ours(graph))
 		return -GDEV_E_SESSION_LOST;
+	if (build->what != GRAPH_BUILD_MODULE)
+		deadline_ns = remote_answer_by(remote, deadline_ns); /* of all that is waited for */
 	error = remote_begin_asking(graph, deadline_ns);
 	if (error)
 		return error;

@@ -22,31 +22,35 @@
 #define OWNER_NS                                                                                   \
 	(30 * NS_PER_S) /* an OPEN waits for a graph's owner, whose thread may be in a callback */
 
-static int connect_in(const char *directory)
+/* -EAGAIN: so many others stand in line there that it has not been its turn. */
+static int connect_in(const char *directory, uint64_t until_ns)
 {
+	uint64_t now_ns = clock_now_ns(), left_us = 1; /* 0 would be no limit */
+	struct timeval limit;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	autoclose int fd = -1;
 
 	if (snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", directory) >=
 		(int)sizeof address.sun_path)
 		return -ENAMETOOLONG;
+	if (until_ns > now_ns)
+		left_us += (until_ns - now_ns) / NS_PER_US;
+	limit = (struct timeval){(time_t)(left_us / 1000000), (suseconds_t)(left_us % 1000000)};
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) ||
+		connect(fd, (struct sockaddr *)&address, sizeof address) ||
 		fcntl(fd, F_SETFL, O_NONBLOCK))
 		return -errno;
 	return steal_fd(&fd);
 }
 
 /* The answer's status, or -errno. */
-static int receive(int connection, struct control_graph *answer, int *got, uint64_t deadline_ns)
+static int receive(int connection, struct control_graph *answer, int *got, uint64_t until_ns)
 {
-	uint64_t until_ns = clock_now_ns() + (got ? OWNER_NS : ANSWER_NS);
 	size_t count = got ? 1 : 0;
 	ssize_t length;
 	int fd = -1;
 
-	if (deadline_ns)
-		until_ns = min_of(until_ns, deadline_ns);
 	if (!fd_readable_by(connection, until_ns))
 		return got ? -ETIMEDOUT : -GDEV_E_NO_DAEMON;
 	length = fd_receive(connection, answer, sizeof *answer, &fd, &count);
@@ -63,18 +67,27 @@ static int receive(int connection, struct control_graph *answer, int *got, uint6
 }
 
 static int ask_in(const char *directory, const struct control_graph *request,
-	struct control_graph *answer, int *got, uint64_t deadline_ns)
+	struct control_graph *answer, int *got, uint64_t until_ns)
 {
-	autoclose int connection = connect_in(directory);
+	autoclose int connection = connect_in(directory, until_ns);
 	int error;
 
 	if (connection < 0) /* refused: one was there, and another may come */
-		return connection == -ECONNREFUSED ? -EAGAIN : -GDEV_E_NO_DAEMON;
+		return connection == -ECONNREFUSED || connection == -EAGAIN ? -EAGAIN
+									    : -GDEV_E_NO_DAEMON;
 	error = fd_send(connection, request, sizeof *request, NULL, 0);
 	if (error)
 		return -EAGAIN;
-	error = receive(connection, answer, got, deadline_ns);
+	error = receive(connection, answer, got, until_ns);
 	return error < 0 ? error : steal_fd(&connection);
+}
+
+/* Of one gdevd. */
+static uint64_t answer_by(bool of_owner, uint64_t deadline_ns)
+{
+	uint64_t latest_ns = clock_now_ns() + (of_owner ? OWNER_NS : ANSWER_NS);
+
+	return deadline_ns ? min_of(deadline_ns, latest_ns) : latest_ns;
 }
 
 int control_request(uint16_t type, struct control_graph *request, struct control_graph *answer,
@@ -86,7 +99,7 @@ int control_request(uint16_t type, struct control_graph *request, struct control
 	request->header = (struct control_header){
 		.length = sizeof *request, .type = type, .version = CONTROL_VERSION, .serial = 1};
 	for (unsigned i = 0; paths_client_dir(i, directory) == 0; i++) {
-		int error = ask_in(directory, request, answer, got, deadline_ns);
+		int error = ask_in(directory, request, answer, got, answer_by(got, deadline_ns));
 		if (error != -GDEV_E_NO_DAEMON && error != -ENOENT && error != -EAGAIN)
 			return error;
 		if (result == -GDEV_E_NO_DAEMON || error == -EAGAIN)

@@ -396,14 +396,50 @@ static void test_is_not_joined(void **state)
 	assert_non_null(mkdtemp(directory));
 	snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", directory);
 	assert_int_equal(bind(gdevd, (struct sockaddr *)&address, sizeof address), 0);
-	assert_int_equal(listen(gdevd, 1), 0);
+	assert_int_equal(listen(gdevd, 0), 0);
 	setenv("GDEV_RUNTIME_DIR", directory, 1);
 	assert_int_equal(__real_control_request(CONTROL_GRAPH_OPEN, &request, &reply, &got, soon()),
 		-ETIMEDOUT);
+	/* That one still stands in line, and there is no place for another. */
+	assert_int_equal(__real_control_request(CONTROL_GRAPH_OPEN, &request, &reply, &got, soon()),
+		-EAGAIN);
 	assert_true(clock_now_ns() - began_ns < 10 * NS_PER_S);
 	unlink(address.sun_path);
 	rmdir(directory);
 	close(gdevd);
+}
+
+/* Neither does a call wait for ever that has no deadline, and another call's answer before its own to wait for. */
+static void test_waits_for_another(void **state)
+{
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+	struct gdev_port *port;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	graph->remote->answer_ns = 10 * NS_PER_MS;
+	pthread_mutex_lock(&graph->remote->asking); /* as another thread's call that loads code */
+	assert_int_equal(gdev_channel_find(graph, "in", 0, &channel), -ETIMEDOUT);
+	assert_int_equal(gdev_port_find(graph, "scale.in", 0, &port), -ETIMEDOUT);
+	pthread_mutex_unlock(&graph->remote->asking);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
+}
+
+/* An end that the owner has opened for such a call, and that this process cannot have, ends all. */
+static void test_answers_late_and_wrongly(void **state)
+{
+	struct gdev_channel *channel;
+	struct gdev_graph *graph;
+
+	assert_int_equal(attach(FDS + 1, &graph), 0);
+	assert_int_equal(gdev_channel_find(graph, "out", soon(), &channel), -ETIMEDOUT);
+	say_found(2, 1);
+	assert_int_equal(gdev_channel_find(graph, "in", soon(), &channel), -GDEV_E_PROTOCOL);
+	gdev_graph_close(graph);
+	let_go();
+	require_open(false);
 }
 
 /* The end that the owner opens for a call which gave up is that of the next call that asks for it. */
@@ -498,6 +534,8 @@ int main(void)
 		cmocka_unit_test(test_asks_at_each_end),
 		cmocka_unit_test(test_keeps_deadlines),
 		cmocka_unit_test(test_is_not_joined),
+		cmocka_unit_test(test_waits_for_another),
+		cmocka_unit_test(test_answers_late_and_wrongly),
 		cmocka_unit_test(test_answers_late),
 		cmocka_unit_test(test_two_wait),
 	};
