@@ -6,7 +6,6 @@
 #define GDEV_GDEVD_PROCESS_H
 
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -186,8 +186,8 @@ struct streams {
 
 int streams_init(struct gdev_session *session);
 void streams_finish(struct gdev_session *session);
-/* The end of a stream that is not there yet; false: of none. For a host function its own stream is idle, and another one's
- * end is before the last command that waits, which may wait for the function. */
+/* The end, which is not there yet, of a stream that is not `but`; false: of none. For a host function its own stream is idle, and
+ * another one's end is before the last command that waits, which may wait for the function. */
 bool streams_first_busy(
 	struct gdev_session *session, const struct gdev_stream *but, struct gdev_fence *fence);
 /* Waits for all that was submitted on all streams. 0, or the session's error. */

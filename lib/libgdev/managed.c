@@ -33,7 +33,7 @@
 #define PAGE_BYTES ARENA_ALIGN
 #define NAMED_NS 20000 /* how long to wait for a command that is about to be sent */
 #define RUN_MAX                                                                                    \
-	16 /* pages that are copied at once, at most: while they are, others are closed or used */
+	16 /* pages that are copied at once, at most: the process closes or uses others meanwhile */
 
 enum page { PAGE_FRESH, PAGE_READ, PAGE_WRITTEN, PAGE_DEVICE };
 
