@@ -53,6 +53,21 @@ int fd_send(int socket, const void *bytes, size_t length, const int *fds, size_t
 	return (size_t)sent == length ? 0 : -EMSGSIZE;
 }
 
+/* Where a peer closes while messages to it are unread, the kernel says so once, before it gives what the peer sent last. */
+static ssize_t receive(int socket, struct msghdr *message, int flags)
+{
+	bool reset = false;
+	ssize_t received;
+
+	do {
+		received = recvmsg(socket, message, flags);
+		if (received >= 0 || (errno == ECONNRESET && reset))
+			break;
+		reset |= errno == ECONNRESET;
+	} while (errno == EINTR || errno == ECONNRESET);
+	return received < 0 ? -errno : received;
+}
+
 ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_count)
 {
 	union {
@@ -70,11 +85,9 @@ ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_co
 	int error = 0;
 	ssize_t received;
 
-	do
-		received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	while (received < 0 && errno == EINTR);
+	received = receive(socket, &message, MSG_CMSG_CLOEXEC);
 	if (received < 0)
-		return -errno;
+		return received;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
 		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -136,12 +149,10 @@ ssize_t fd_peek_copies(int socket, void *bytes, size_t size, int *fds, size_t *f
 	}
 	if (fd_count)
 		*fd_count = 0;
-	do
-		received = recvmsg(
-			socket, &message, MSG_PEEK | MSG_DONTWAIT | (room ? MSG_CMSG_CLOEXEC : 0));
-	while (received < 0 && errno == EINTR);
+	received =
+		receive(socket, &message, MSG_PEEK | MSG_DONTWAIT | (room ? MSG_CMSG_CLOEXEC : 0));
 	if (received < 0)
-		return -errno;
+		return received;
 	if (room)
 		*fd_count = copies_of(&message, fds, room);
 	/* The sockets of gdev get no other control messages. */

@@ -69,6 +69,41 @@ static void deaf_peer_costs_a_bounded_number_of_descriptors(void **state)
 	uv_loop_close(&loop);
 }
 
+static unsigned last_words;
+
+static int on_last_words(struct connection *connection, const struct control_header *message,
+	int *fds, size_t fd_count)
+{
+	assert_int_equal(message->type, CONTROL_BYE);
+	last_words++;
+	return 0;
+}
+
+/* As of a worker that is asked something while it ends. */
+static void what_a_peer_said_last_is_heard_although_it_left_something_unread(void **state)
+{
+	static const struct connection_ops hears = {.message = on_last_words, .closed = on_closed};
+	struct control_header header = {sizeof header, CONTROL_BYE, CONTROL_VERSION, 0, 0};
+	struct connection *connection;
+	int pair[2];
+
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(connection_create(&loop, pair[0], &hears, NULL, NULL, &connection), 0);
+	closed_with = 1;
+	connection_send(connection, &header, NULL, 0);
+	assert_int_equal(fd_send(pair[1], &header, sizeof header, NULL, 0), 0);
+	assert_int_equal(fd_send(pair[1], &header, sizeof header, NULL, 0), 0);
+	close(pair[1]);
+	for (int i = 0; i < 8 && closed_with; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	assert_int_equal(closed_with, 0);
+	assert_int_equal(last_words, 2);
+	for (int i = 0; i < 3; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	uv_loop_close(&loop);
+}
+
 static struct deadlines deadlines;
 
 /* A connection, whose peer does not read, to that user. */
@@ -262,6 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deaf_peer_costs_a_bounded_number_of_descriptors),
+		cmocka_unit_test(what_a_peer_said_last_is_heard_although_it_left_something_unread),
 		cmocka_unit_test(
 			descriptors_that_a_user_does_not_take_are_bounded_on_all_its_connections),
 		cmocka_unit_test(what_workers_ask_waits_for_their_users_turn),
