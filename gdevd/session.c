@@ -22,7 +22,8 @@
 #include "gdevd/worker_limit.h"
 
 #define ATTACH_TIMEOUT_NS (10 * NS_PER_S)
-#define LEAVE_GRACE_NS (2 * NS_PER_S)
+/* What a session shared is lost with a worker that is killed; one that gets no processor for seconds has done nothing wrong. */
+#define LEAVE_GRACE_NS (20 * NS_PER_S)
 #define ATTACH_TRIES 3
 #define DESCRIPTORS 4 /* of a session: users.h */
 
