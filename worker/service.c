@@ -521,7 +521,7 @@ static uint64_t (*const ticks[])(struct core *core, uint64_t now_ns) = {
 	poll_tick,
 };
 
-static void tick(struct core *core)
+void service_tick(struct core *core)
 {
 	const struct service *service = &core->service;
 	uint64_t now_ns = clock_now_ns(), next = UINT64_MAX;
@@ -556,7 +556,7 @@ static void handle(struct core *core, const struct epoll_event *event)
 		break;
 	case TAG_TIMER:
 		core_lock(core);
-		tick(core);
+		service_tick(core);
 		core_unlock(core);
 		break;
 	case TAG_SOCKET:

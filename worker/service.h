@@ -115,6 +115,8 @@ void service_job(struct core *core, enum lane lane, struct job *job, void (*run)
 unsigned service_jobs(const struct core *core);
 /* Sees to it that service_tick runs at this time, or before. */
 void service_timer(struct core *core, uint64_t at_ns);
+/* Does what is due by now. */
+void service_tick(struct core *core);
 /* Listens to a socket: one event, for one thread, which then says that it is to be watched again. */
 int service_watch(struct core *core, int fd);
 void service_rewatch(struct core *core, int fd, bool write);

@@ -16,9 +16,38 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "double.h"
 #include "worker/service.h"
+
+/* ---- time ---- */
+
+#define LOOK_NS 100 /* that a look takes, since the worker may look until a time has come */
+
+static uint64_t stands_at_ns; /* 0: the machine's clock counts */
+
+uint64_t __wrap_clock_now_ns(void);
+uint64_t __real_clock_now_ns(void);
+
+uint64_t __wrap_clock_now_ns(void)
+{
+	return stands_at_ns ? stands_at_ns += LOOK_NS : __real_clock_now_ns();
+}
+
+void fixture_pass(uint64_t ns)
+{
+	assert_int_not_equal(stands_at_ns, 0);
+	stands_at_ns += ns;
+}
+
+static void stop_clock(struct service *service)
+{
+	stands_at_ns = __real_clock_now_ns();
+	assert_int_equal(epoll_ctl(service->epoll_fd, EPOLL_CTL_DEL, service->timer_fd, NULL), 0);
+}
+
+/* ---- the worker ---- */
 
 static void note_end(void *owner, int reason)
 {
@@ -56,8 +85,10 @@ static void start_warm(
 	fixture->gdevd = control[1];
 	double_watch(NULL);
 	assert_int_equal(core_create(&config, &fixture->core), 0);
-	if (!threads)
+	if (!threads) {
+		stop_clock(&fixture->core->service);
 		double_watch(fixture->core);
+	}
 	fixture->segment = mmap(NULL, sizeof *fixture->segment, PROT_READ | PROT_WRITE, MAP_SHARED,
 		fixture->core->segment_fd, 0);
 	assert_true(fixture->segment != MAP_FAILED);
@@ -114,6 +145,7 @@ void fixture_stop(struct fixture *fixture)
 {
 	double_watch(NULL);
 	core_destroy(fixture->core);
+	stands_at_ns = 0;
 	munmap(fixture->segment, sizeof *fixture->segment);
 	if (fixture->gdevd >= 0)
 		close(fixture->gdevd);
@@ -129,11 +161,12 @@ void fixture_run(struct fixture *fixture)
 		;
 }
 
-void fixture_stop_clock(struct fixture *fixture)
+void fixture_tick(struct fixture *fixture)
 {
-	struct service *service = &fixture->core->service;
-
-	assert_int_equal(epoll_ctl(service->epoll_fd, EPOLL_CTL_DEL, service->timer_fd, NULL), 0);
+	core_lock(fixture->core);
+	service_tick(fixture->core);
+	core_unlock(fixture->core);
+	fixture_run(fixture);
 }
 
 static int setup(void **state, bool with_gdevd)
@@ -396,7 +429,7 @@ void expect_message(struct fixture *fixture, uint16_t type, void *message, size_
 	struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
 	ssize_t length;
 
-	assert_int_equal(poll(&socket, 1, 5000), 1);
+	assert_int_equal(poll(&socket, 1, PATIENCE_MS), 1);
 	length = fd_receive(fixture->gdevd, &received, sizeof received, fds, fd_count);
 	assert_true(length >= (ssize_t)sizeof received.header);
 	assert_int_equal(received.header.type, type);

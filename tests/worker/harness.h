@@ -3,7 +3,7 @@
  * A worker's core in the test's own process, with a client and a gdevd made by hand: the client writes
  * records into the session segment, gdevd is the other end of a socket pair. The device is the null
  * backend with its engine replaced, so that a test decides when a command is done, and how.
- * Nothing runs by itself: fixture_run() steps the core until there is nothing left to do.
+ * Nothing runs by itself: fixture_run() steps the core until there is nothing left to do, and the time is what the test says it is.
  */
 #ifndef GDEV_TESTS_WORKER_HARNESS_H
 #define GDEV_TESTS_WORKER_HARNESS_H
@@ -28,6 +28,7 @@
 #define TEST_DEVICE (TEST_BASE + TEST_STAGING) /* where tests put device memory */
 #define TEST_LIMIT (256ull << 20)
 #define MIB (1ull << 20)
+#define PATIENCE_MS 120000 /* for what comes for certain, on a busy machine */
 
 struct fixture {
 	struct core *core;
@@ -51,8 +52,11 @@ void fixture_start_ops(
 	struct fixture *fixture, const struct device_ops *ops, bool with_gdevd, unsigned threads);
 void fixture_stop(struct fixture *fixture);
 void fixture_run(struct fixture *fixture);
-/* No timer of the worker goes off any more, however late this process is: the test says what time it is. */
-void fixture_stop_clock(struct fixture *fixture);
+/* Time passes. A worker without threads of its own reads a clock that stands still otherwise, but for a moment with each look: nothing is
+ * due because this process is late. */
+void fixture_pass(uint64_t ns);
+/* Such a worker does what is due, and what follows from that. */
+void fixture_tick(struct fixture *fixture);
 
 /* cmocka setup and teardown. */
 int setup_alone(void **state);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/clock.h"
 #include "harness.h"
 
 #define CONTEXT (64 * MIB)
@@ -221,8 +222,8 @@ static void without_memory_it_is_tried_again(void **state)
 	expect_no_message(fixture);
 	double_context.error = 0;
 	for (int i = 0; i < 100 && context_of(fixture) == WORKER_CONTEXT_RETIRED; i++) {
-		usleep(10000);
-		fixture_run(fixture);
+		fixture_pass(10 * NS_PER_MS);
+		fixture_tick(fixture);
 	}
 	wish = expect_wish(fixture);
 	answer_room(fixture, &wish, 0, 0);

@@ -265,7 +265,6 @@ static void what_follows_goes_to_the_device_just_before_that_is_idle(void **stat
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture),
 		 *word = &fixture->core->page->revoke[RESOURCE_COMPUTE];
-	struct timespec kernel = {.tv_nsec = 350 * NS_PER_US};
 
 	double_looks();
 	double_busy_ns(350 * NS_PER_US);
@@ -284,7 +283,7 @@ static void what_follows_goes_to_the_device_just_before_that_is_idle(void **stat
 	begin_oldest(clock_now_ns());
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	nanosleep(&kernel, NULL);
+	fixture_pass(350 * NS_PER_US);
 	grants_look_ahead(fixture->core);
 	assert_int_equal(double_held(), 2);
 	grants_look_ahead(fixture->core);
@@ -301,7 +300,6 @@ static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_wa
 {
 	struct fixture *fixture = *state;
 	uint32_t function = prepare(fixture);
-	struct timespec while_ms = {.tv_nsec = 130 * NS_PER_MS};
 
 	post_first_launch(fixture, A, function);
 	double_hold(true);
@@ -310,12 +308,14 @@ static void a_session_that_cannot_leave_gives_its_turn_back_if_another_stream_wa
 	assert_int_equal(fixture->segment->header.revoked, 0);
 	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
 	assert_int_equal(fixture->segment->header.revoked, 1);
-	nanosleep(&while_ms, NULL);
+	fixture_pass(130 * NS_PER_MS);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
+	fixture_tick(fixture);
 	expect_no_message(fixture); /* for what is behind it in its own stream it does not wait */
 	post_launch(fixture, B, function, 0);
 	fixture_run(fixture);
+	fixture_tick(fixture);
 	assert_int_equal(expect_release(fixture, RESOURCE_COMPUTE).wants, 1);
 	assert_int_equal(fixture->segment->header.revoked, 0);
 	assert_int_equal(double_held(), 1);
@@ -379,10 +379,9 @@ static void a_holder_begins_nothing_when_the_preferred_session_has_come(void **s
 	fixture->core->grants.yields_until_ns = 0; /* another hold */
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
-	for (int i = 0; i < 1000 && !double_held(); i++) { /* gdevd does not answer */
-		usleep(1000);
-		fixture_run(fixture);
-	}
+	assert_int_equal(double_held(), 0);
+	fixture_pass(NS_PER_S); /* gdevd does not answer */
+	fixture_tick(fixture);
 	assert_int_equal(double_held(), 1);
 	double_release(1, 0);
 	fixture_run(fixture);
@@ -444,7 +443,6 @@ static void a_pause_after_memory_was_brought_in_is_not_idle_at_once(void **state
 	struct resource *compute = &fixture->core->grants.resources[RESOURCE_COMPUTE];
 	uint64_t idle_ns = clock_now_ns();
 
-	fixture_stop_clock(fixture);
 	post_first_launch(fixture, A, function);
 	core_lock(fixture->core);
 	fixture->core->residency.loaded_ns += 5 * NS_PER_MS;
@@ -530,8 +528,8 @@ static void a_block_that_goes_on_keeps_the_grant_unless_another_stream_is_kept(v
 	post_launch(fixture, B, function, 0);
 	fixture_run(fixture);
 	take_back(fixture, RESOURCE_COMPUTE, REVOKE_NOW);
-	usleep(130 * 1000);
-	fixture_run(fixture);
+	fixture_pass(130 * NS_PER_MS);
+	fixture_tick(fixture);
 	assert_int_equal(expect_release(fixture, RESOURCE_COMPUTE).wants, 1);
 	fixture->core->page->revoke[RESOURCE_COMPUTE] = REVOKE_NONE;
 	grant(fixture, RESOURCE_COMPUTE);

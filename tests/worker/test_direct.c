@@ -40,7 +40,6 @@ static void get_grant(struct fixture *fixture)
 	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 2 * MIB};
 	struct control_allocate wish;
 
-	fixture_stop_clock(fixture);
 	make_stream(fixture, A);
 	post(fixture, &record);
 	fixture_run(fixture);
@@ -232,7 +231,7 @@ static void who_says_what_it_copied_pays_for_that_alone(void **state)
 	struct control_grant message;
 
 	get_grant(fixture);
-	usleep(2000); /* nobody has copied for longer than there was time */
+	fixture_pass(2 * NS_PER_MS); /* nobody has copied for longer than there was time */
 	copying(fixture, COPY_TO_DEVICE, 1);
 	take_back(fixture, RESOURCE_COPY_TO_DEVICE, REVOKE_WHEN_IDLE);
 	for (int i = 0; i < 4; i++) {

@@ -55,7 +55,7 @@ static unsigned long inode_of(int fd)
 
 static void wait_done(struct fixture *fixture, uint32_t timeline, uint64_t value)
 {
-	for (int i = 0; i < 5000 && completed(fixture, timeline) < value; i++)
+	for (int i = 0; i < PATIENCE_MS && completed(fixture, timeline) < value; i++)
 		usleep(1000);
 	assert_int_equal(completed(fixture, timeline), value);
 	/* The thread sanitizer knows the lock, and not that two mappings are the same memory. */

@@ -48,7 +48,7 @@ static ssize_t receive(int fd, void *bytes, size_t size, int *fds, size_t *count
 {
 	struct pollfd socket = {.fd = fd, .events = POLLIN};
 
-	assert_int_equal(poll(&socket, 1, 10000), 1);
+	assert_int_equal(poll(&socket, 1, PATIENCE_MS), 1);
 	return fd_receive(fd, bytes, size, fds, count);
 }
 
@@ -130,10 +130,11 @@ static void a_worker_serves_a_client_and_leaves_with_it(void **state)
 	memcpy(process.segment->ring, &query, sizeof query);
 	__atomic_store_n(&process.segment->header.ring_tail, sizeof query, __ATOMIC_SEQ_CST);
 	assert_int_equal(write(process.fds[2], &one, sizeof one), sizeof one);
-	for (int i = 0; i < 1000 && !__atomic_load_n(&process.segment->timelines[0].completed,
-					    __ATOMIC_ACQUIRE);
+	for (int i = 0;
+		i < PATIENCE_MS &&
+		!__atomic_load_n(&process.segment->timelines[0].completed, __ATOMIC_ACQUIRE);
 		i++)
-		usleep(10000);
+		usleep(1000);
 	assert_int_equal(process.segment->timelines[0].completed, 1);
 	assert_int_equal(process.segment->replies[0].status, 0);
 	close(process.peer);

@@ -68,7 +68,7 @@ static void drain_until(struct fixture *fixture, uint16_t type, void *message, s
 	struct pollfd socket = {.fd = fixture->gdevd, .events = POLLIN};
 
 	do {
-		assert_int_equal(poll(&socket, 1, 5000), 1);
+		assert_int_equal(poll(&socket, 1, PATIENCE_MS), 1);
 		assert_true(
 			recv(fixture->gdevd, bytes, sizeof bytes, 0) >= (ssize_t)sizeof *header);
 	} while (header->type != type);
@@ -368,8 +368,8 @@ static uint64_t held_ns(struct fixture *fixture, uint32_t function)
 	evict(fixture, 16 * MIB, EVICT_LIMIT);
 	value = post_launch(fixture, B, function, 0);
 	for (int i = 0; i < 1000 && double_held() < 2; i++) {
-		usleep(10000);
-		fixture_run(fixture);
+		fixture_pass(10 * NS_PER_MS);
+		fixture_tick(fixture);
 	}
 	assert_int_equal(double_held(), 2);
 	assert_int_equal(state_of(fixture, TEST_DEVICE), PIECE_RESIDENT);

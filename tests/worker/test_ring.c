@@ -240,20 +240,12 @@ static void a_late_tick_does_not_forget_the_device(void **state)
 	struct core *core = fixture->core;
 	uint64_t at_ns = clock_now_ns() + 60 * NS_PER_S;
 
-	core_lock(core);
 	core->service.poll_at_ns = at_ns;
-	service_timer(core, clock_now_ns());
-	core_unlock(core);
-	usleep(1000);
-	fixture_run(fixture);
+	fixture_tick(fixture);
 	assert_true(core->service.poll_at_ns == at_ns);
 	assert_true(core->service.timer_at <= at_ns);
 	core->service.poll_at_ns = clock_now_ns();
-	core_lock(core);
-	service_timer(core, clock_now_ns());
-	core_unlock(core);
-	usleep(1000);
-	fixture_run(fixture);
+	fixture_tick(fixture);
 	assert_true(core->service.poll_at_ns == UINT64_MAX);
 }
 

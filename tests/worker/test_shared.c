@@ -19,7 +19,7 @@ enum { CHUNKS = 131, A = 40 }; /* more than one message's worth, of the smallest
 
 static void wait_reply(struct fixture *fixture, uint64_t value, int status)
 {
-	for (int i = 0; i < 5000 && completed(fixture, 0) < value; i++)
+	for (int i = 0; i < PATIENCE_MS && completed(fixture, 0) < value; i++)
 		usleep(1000);
 	assert_int_equal(completed(fixture, 0), value);
 	assert_int_equal(fixture->segment->replies[0].status, status);
@@ -136,7 +136,7 @@ static void segments_are_created_attached_and_detached(void **state)
 	/* What is attached for reading is not for writing. */
 	wait_reply(&fixture, post(&fixture, &stream), 0);
 	post_write(&fixture, A, TEST_DEVICE + 512 * MIB, "x", 1, 0);
-	for (int i = 0; i < 5000 && !completed(&fixture, A); i++)
+	for (int i = 0; i < PATIENCE_MS && !completed(&fixture, A); i++)
 		usleep(1000);
 	assert_int_equal(session_error(&fixture), -GDEV_E_ILLEGAL_ADDRESS);
 	fd_close_all(chunks, CHUNKS);
@@ -164,7 +164,7 @@ static void what_was_another_sessions_goes_when_gdevd_says_so(void **state)
 	expect_shm(&fixture, SHM_COMMAND_DETACH, NULL, NULL);
 	expect_no_message(&fixture);
 	post_write(&fixture, A, TEST_DEVICE, "x", 1, 0);
-	for (int i = 0; i < 5000 && !completed(&fixture, A); i++)
+	for (int i = 0; i < PATIENCE_MS && !completed(&fixture, A); i++)
 		usleep(1000);
 	assert_int_equal(session_error(&fixture), -GDEV_E_ILLEGAL_ADDRESS);
 	fd_close_all(chunks, CHUNKS);
@@ -351,7 +351,7 @@ static void end_export(struct fixture *fixture, struct control_shm *message)
 	*message = expect_shm(fixture, SHM_COMMAND_BACK, chunks, &count);
 	fd_close_all(chunks, count);
 	answer(fixture, message, 0, NULL, 0);
-	for (int i = 0; i < 5000 && !completed(fixture, 1); i++)
+	for (int i = 0; i < PATIENCE_MS && !completed(fixture, 1); i++)
 		usleep(1000);
 	assert_int_equal(completed(fixture, 1), 1);
 	assert_int_equal(fixture->segment->replies[1].status, 0);
@@ -388,7 +388,7 @@ static int map(struct fixture *fixture)
 	size_t count = PEER_FDS_MAX;
 
 	assert_int_equal(fd_send(fixture->peer, &message, sizeof message, NULL, 0), 0);
-	assert_int_equal(poll(&answered, 1, 5000), 1);
+	assert_int_equal(poll(&answered, 1, PATIENCE_MS), 1);
 	assert_int_equal(
 		fd_receive(fixture->peer, &message, sizeof message, fds, &count), sizeof message);
 	fd_close_all(fds, count);
@@ -424,7 +424,7 @@ static void the_client_copies_to_what_it_has_exported_until_that_leaves(void **s
 	assert_int_equal(__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation);
 	__atomic_store_n(&header->direct_copying[COPY_TO_DEVICE], 1, __ATOMIC_SEQ_CST);
 	order(&fixture, SHM_COMMAND_LEAVE, NULL, 0);
-	for (int i = 0; i < 50 && map(&fixture) != -EAGAIN; i++)
+	for (int i = 0; i < PATIENCE_MS && map(&fixture) != -EAGAIN; i++)
 		usleep(1000);
 	assert_int_equal(map(&fixture), -EAGAIN);
 	assert_int_equal(__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation);
@@ -434,7 +434,7 @@ static void the_client_copies_to_what_it_has_exported_until_that_leaves(void **s
 		__atomic_load_n(&header->direct_generation, __ATOMIC_SEQ_CST), generation + 1);
 	assert_int_equal(map(&fixture), -EAGAIN);
 	order(&fixture, SHM_COMMAND_STAY, NULL, 0);
-	for (int i = 0; i < 5000 && map(&fixture) < 0; i++)
+	for (int i = 0; i < PATIENCE_MS && map(&fixture) < 0; i++)
 		usleep(1000);
 	assert_true(map(&fixture) > 0);
 	fixture_stop(&fixture);
@@ -593,7 +593,7 @@ static void what_cannot_be_carried_is_said(void **state)
 	close(copy);
 	close(fixture.gdevd);
 	fixture.gdevd = -1;
-	for (int i = 0; i < 5000 && !__atomic_load_n(&fixture.ended, __ATOMIC_ACQUIRE); i++)
+	for (int i = 0; i < PATIENCE_MS && !__atomic_load_n(&fixture.ended, __ATOMIC_ACQUIRE); i++)
 		usleep(1000);
 	assert_int_equal(fixture.reason, -GDEV_E_NO_DAEMON);
 	close(small);

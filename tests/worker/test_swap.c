@@ -138,9 +138,9 @@ static void order(struct gdevd *gdevd)
 
 static void wait_for(struct gdevd *gdevd, uint32_t timeline, uint64_t value)
 {
-	for (int i = 0; i < 10000 && completed(&gdevd->fixture, timeline) < value; i++) {
+	for (int i = 0; i < PATIENCE_MS && completed(&gdevd->fixture, timeline) < value; i++) {
 		serve(gdevd);
-		usleep(500);
+		usleep(1000);
 	}
 	assert_int_equal(completed(&gdevd->fixture, timeline), value);
 	order(gdevd);
@@ -215,7 +215,7 @@ static void check_accounts(struct gdevd *gdevd, uint64_t bytes)
 {
 	struct swap *swap = &gdevd->fixture.core->swap;
 
-	for (int i = 0; i < 2000 && gdevd->charged[0] + gdevd->charged[1] != bytes; i++) {
+	for (int i = 0; i < PATIENCE_MS && gdevd->charged[0] + gdevd->charged[1] != bytes; i++) {
 		serve(gdevd);
 		usleep(1000);
 	}
@@ -405,9 +405,9 @@ static void order_to_file(struct gdevd *gdevd, uint64_t bytes)
 
 	gdevd->evicted = 0;
 	tell(&gdevd->fixture, &message, NULL, 0);
-	for (int i = 0; i < 10000 && !gdevd->evicted; i++) {
+	for (int i = 0; i < PATIENCE_MS && !gdevd->evicted; i++) {
 		serve(gdevd);
-		usleep(500);
+		usleep(1000);
 	}
 	assert_int_equal(gdevd->evicted, 1);
 	order(gdevd);

@@ -30,7 +30,7 @@ static void wait_for(struct fixture *fixture, uint32_t timeline, uint64_t value)
 	while (completed(fixture, timeline) < value) {
 		struct pollfd wake = {.fd = fixture->core->client_fd, .events = POLLIN};
 		uint64_t count;
-		assert_int_equal(poll(&wake, 1, 20000), 1); /* a lost wake would end here */
+		assert_int_equal(poll(&wake, 1, PATIENCE_MS), 1); /* a lost wake would end here */
 		if (read(fixture->core->client_fd, &count, sizeof count) < 0)
 			continue;
 	}
@@ -165,6 +165,13 @@ static void garbage_in_every_shared_page_ends_at_most_this_session(void **state)
 	}
 }
 
+static void expect_count(const unsigned *word, unsigned count)
+{
+	for (int i = 0; i < PATIENCE_MS && __atomic_load_n(word, __ATOMIC_ACQUIRE) < count; i++)
+		usleep(1000);
+	assert_true(__atomic_load_n(word, __ATOMIC_ACQUIRE) >= count);
+}
+
 /* ---- a kernel that is longer than it was ---- */
 
 static const struct device_ops *null_ops;
@@ -196,8 +203,7 @@ static void a_short_kernel_that_turns_out_long_does_not_stop_the_ring(void **sta
 			wait_for(&fixture, A, post_launch(&fixture, A, function, 0));
 		__atomic_store_n(&stalling, true, __ATOMIC_RELAXED);
 		post_launch(&fixture, A, function, 0);
-		for (int i = 0; i < 5000 && !__atomic_load_n(&stalled, __ATOMIC_RELAXED); i++)
-			usleep(1000);
+		expect_count(&stalled, 1);
 		struct record_query query = {{.opcode = RECORD_QUERY}, .type = QUERY_USAGE};
 		ask_and_wait(&fixture, &query, sizeof query, NULL, 0);
 		__atomic_store_n(&stalling, false, __ATOMIC_RELAXED);
@@ -218,7 +224,8 @@ static void expect_sleepers(unsigned count)
 {
 	const struct service *sleeping = __atomic_load_n(&service, __ATOMIC_ACQUIRE);
 
-	for (int i = 0; i < 60000 && __atomic_load_n(&sleeping->sleepers, __ATOMIC_RELAXED) < count;
+	for (int i = 0;
+		i < PATIENCE_MS && __atomic_load_n(&sleeping->sleepers, __ATOMIC_RELAXED) < count;
 		i++)
 		usleep(1000);
 	usleep(20000); /* deadlines from before have passed */
@@ -231,7 +238,7 @@ static bool meeting_work(struct device *device)
 
 	if (now == TOGETHER)
 		__atomic_add_fetch(&came, 1, __ATOMIC_RELAXED);
-	for (int i = 0; now == TOGETHER && i < 60000; i++)
+	for (int i = 0; now == TOGETHER && i < PATIENCE_MS; i++)
 		if (__atomic_load_n(&came, __ATOMIC_RELAXED) < 2)
 			usleep(1000);
 	if (now != ALONE)
@@ -268,9 +275,7 @@ static void short_kernels_that_wait_for_each_other_both_begin(void)
 	post_wait(&fixture, A + 1, A, fixture.values[A]);
 	post_launch(&fixture, A, function, 0);
 	post_launch(&fixture, A + 1, function, 0);
-	for (int i = 0; i < 60000 && __atomic_load_n(&came, __ATOMIC_RELAXED) < 2; i++)
-		usleep(1000);
-	assert_true(__atomic_load_n(&came, __ATOMIC_RELAXED) >= 2);
+	expect_count(&came, 2);
 	__atomic_store_n(&manner, 0, __ATOMIC_RELAXED);
 	wait_for(&fixture, A, fixture.values[A]);
 	wait_for(&fixture, A + 1, fixture.values[A + 1]);
@@ -359,7 +364,7 @@ static void long_work_begins_although_records_keep_coming(void **state)
 	__atomic_store_n(&worked, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&fed, fixture.segment, __ATOMIC_RELEASE);
 	value = post_copy(&fixture, A, TEST_DEVICE, TEST_DEVICE + 8 * MIB, 8 * MIB);
-	for (int i = 0; i < 60000 && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
+	for (int i = 0; i < PATIENCE_MS && !__atomic_load_n(&worked, __ATOMIC_RELAXED); i++)
 		usleep(1000);
 	assert_true(__atomic_load_n(&worked, __ATOMIC_RELAXED));
 	wait_for(&fixture, A, value);
@@ -429,13 +434,6 @@ static void end_gdevd(struct fixture *fixture, pthread_t gdevd)
 {
 	shutdown(fixture->gdevd, SHUT_RDWR);
 	assert_int_equal(pthread_join(gdevd, NULL), 0);
-}
-
-static void expect_count(const unsigned *word, unsigned count)
-{
-	for (int i = 0; i < 5000 && __atomic_load_n(word, __ATOMIC_ACQUIRE) < count; i++)
-		usleep(1000);
-	assert_true(__atomic_load_n(word, __ATOMIC_ACQUIRE) >= count);
 }
 
 static void alloc_object(struct fixture *fixture)
