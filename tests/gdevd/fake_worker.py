@@ -8,9 +8,11 @@ client's own socket pair is the second way: a packet that the client sends to it
 gdevd as it is, with its descriptors, and what gdevd sends is passed to the client. So a test plays the
 part of a worker through the client's end.
 
-Modes: ok; die (before READY); lost (the same, and says that the device is); mute (never READY); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
-(-EADDRINUSE, the first time); no-trace (without a trace segment); attach-late (when there is a file `go`); attach-slow-die-once; deaf (reads nothing any more after READY); stay
+Modes: ok; die (before READY); lost (the same, and says that the device is); mute (never READY); late (READY when there is a file `go`); bad-ready (too few descriptors); bad-times; unsealed; attach-die; attach-busy
+(-EADDRINUSE, the first time); no-trace (without a trace segment); attach-late (when there is a file `go`); stay
 (does not leave); apart (its device reaches no other's memory); linger (says BYE, and is there until there is a file `go`).
+
+A session is active from its beginning for as many seconds as a file `active` says.
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
 babble (what no worker may say then), late (when there is a file `go`).
@@ -57,6 +59,11 @@ def read_order(name, default):
             return file.read().strip()
     except OSError:
         return default
+
+
+def wait_for_go():
+    while not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
+        time.sleep(0.01)
 
 
 def call(path, said):
@@ -138,8 +145,11 @@ class Worker:
                     self.carry(ident, fds[0])
         if self.mode == "attach-die":
             os._exit(3)
-        while self.mode == "attach-late" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
-            time.sleep(0.01)
+        if self.mode == "attach-late":
+            wait_for_go()
+        if seconds := int(read_order("active", "0")):
+            until_ns = time.monotonic_ns() + seconds * 10**9
+            os.pwrite(self.page, until_ns.to_bytes(8, "little"), wire.PAGE_ACTIVE_NS)
         wire.send(self.control, wire.message(wire.ATTACHED, b"", serial))
         self.attach = body
         return socket.socket(fileno=fds[0])
@@ -151,8 +161,8 @@ class Worker:
             os._exit(6)
         if how == "babble":
             wire.send(self.control, wire.shm(wire.SHM_DETACH, ident=ident, serial=0))
-        while how == "late" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
-            time.sleep(0.01)
+        if how == "late":
+            wait_for_go()
         offset, first, chunks, status = 0, 0, 1, -5 if how == "fail" else 0
         while not status and first < chunks:
             wire.send(self.control, wire.shm(wire.SHM_RESTORE, ident=ident, first=first, serial=9))
@@ -206,7 +216,7 @@ class Worker:
         return self.swap_file * (2 if how == "surplus" else 1)
 
     def register(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + wire.PATIENCE
         if read_order("register", "well") == "never":
             time.sleep(600)
         while time.monotonic() < end:
@@ -250,10 +260,10 @@ class Worker:
                     data = b""
                 if not data:
                     if self.mode == "stay":
-                        time.sleep(60)
+                        time.sleep(600)
                     wire.send(self.control, wire.message(wire.BYE))
-                    while self.mode == "linger" and not os.path.exists(os.environ["FAKE_WORKER_DIR"] + "/go"):
-                        time.sleep(0.01)
+                    if self.mode == "linger":
+                        wait_for_go()
                     return
                 if data == b"close":
                     self.control.close()
@@ -311,10 +321,10 @@ def main():
     if mode in ("die", "lost"):
         sys.exit(1)
     if mode == "mute":
-        time.sleep(60)
+        time.sleep(600)
+    if mode == "late":
+        wait_for_go()
     worker.ready()
-    if mode == "deaf":
-        time.sleep(60)
     peer = worker.wait_for_attach()
     worker.serve(peer)
 

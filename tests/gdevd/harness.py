@@ -2,6 +2,7 @@
 """A gdevd to test: in a temporary directory, with workers that execute nothing (fake_worker.py), and the sessions of
 its clients, whose workers say what the test says."""
 
+import fcntl
 import json
 import os
 import resource
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -33,6 +35,11 @@ def wait_for(condition, seconds=wire.PATIENCE, what="it"):
             return value
         time.sleep(0.02)
     raise AssertionError(f"{what} did not happen within {seconds} seconds")
+
+
+def wait_read(sock):
+    """Until gdevd has read all that was sent: what another connection brings later is handled after it."""
+    wait_for(lambda: not any(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4))), what="reading")
 
 
 def fork_as(pid):
@@ -99,6 +106,11 @@ class Client:
         assert kind == wire.SHM_REPLY
         names = ("command key id flags size bytes chunk_bytes first_chunk chunks uid gid mode attached token").split()
         return status, dict(zip(names, wire.SHM_BODY.unpack(body))), got
+
+    def hang_up(self):
+        """Ends the connection, and returns when gdevd knows."""
+        self.sock.shutdown(socket.SHUT_WR)
+        assert not self.sock.recv(1)
 
     def close(self):
         for fd in self.fds:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
@@ -64,15 +65,15 @@ class Devices(harness.GdevdTest):
     def test_wrong_lists_are_refused(self):
         for devices in "null,null", "null:0", "null:x", "null,", "null:65":
             process = self.start("--device", devices, wait=False)
-            self.assertNotEqual(process.wait(20), 0, devices)
+            self.assertNotEqual(process.wait(wire.PATIENCE), 0, devices)
             self.processes.remove(process)
         self.assertIn("must be devices with commas", self.log())
         process = self.start("--device", "null", config="[vgpu a]\ndevice = cuda:7\n", wait=False)
-        self.assertNotEqual(process.wait(20), 0)
+        self.assertNotEqual(process.wait(wire.PATIENCE), 0)
         self.processes.remove(process)
         self.assertIn('does not serve a device "cuda:7"', self.log())
         process = self.start("--device", "null", config="[vgpu gdev1]\n", wait=False)
-        self.assertNotEqual(process.wait(20), 0)
+        self.assertNotEqual(process.wait(wire.PATIENCE), 0)
         self.processes.remove(process)
         self.assertIn("give this one another name", self.log())
 
@@ -124,7 +125,7 @@ class Devices(harness.GdevdTest):
         self.order("mute", "broken")
         self.begin("null,broken", config="[vgpu free]\ndevice = any\n[vgpu one]\ndevice = null\n")
         self.assertEqual(self.client("one").memory(MIB), 0)
-        wait_for(lambda: self.devices()["broken"]["reason"], 20, "the suspicion")
+        wait_for(lambda: self.devices()["broken"]["reason"], what="the suspicion")
         self.assertEqual(self.devices()["broken"]["health"], "starting")
         self.assertEqual(self.device_of(self.client("free", base=OTHER_ARENA)), "null")
 
@@ -138,7 +139,7 @@ class Devices(harness.GdevdTest):
         self.assertIn("failed: the device failed", self.gdev("device", "list").stdout)
         self.assertEqual(self.describe("gdev1"), (wire.REFUSED, -harness.DEVICE_LOST))
         self.order("ok", "broken")
-        wait_for(lambda: self.devices()["broken"]["health"] == "ok", 60, "the next try")
+        wait_for(lambda: self.devices()["broken"]["health"] == "ok", 120, "the next try")
         self.assertIsNone(self.devices()["broken"]["reason"])
         self.assertIn("device broken works again", self.log())
         self.client("gdev1")
@@ -169,12 +170,14 @@ class Devices(harness.GdevdTest):
 
     def test_warm_workers_are_replaced_once_however_often_it_is_said_to_be_lost(self):
         self.begin("null", config="[gdevd]\nwarm_workers = 2\n")
+        begun = time.monotonic()
         for _ in range(3):
             client = self.client(base=OTHER_ARENA)
             self.wait_warm(2)
             client.tell(wire.message(wire.BYE, b"", 0, -1037))
             wait_for(lambda: not self.status()["sessions"], what="the session's end")
-        self.assertEqual(self.log().count("warm workers are replaced"), 1)
+        most = 1 + (time.monotonic() - begun) // 10  # once in ten seconds
+        self.assertTrue(1 <= self.log().count("warm workers are replaced") <= most, self.log())
         self.assertEqual(self.devices()["null"]["losses"], 3)
 
     def test_sessions_come_back_to_their_devices(self):
@@ -353,7 +356,7 @@ class Devices(harness.GdevdTest):
         self.assertIn("made", [vgpu["vgpu"] for vgpu in self.status()["vgpus"]])
         self.assertEqual(self.gdev("device", "undrain", "null:1").returncode, 0)
         self.processes[-1].terminate()
-        self.assertEqual(self.processes.pop().wait(20), 0)
+        self.assertEqual(self.processes.pop().wait(wire.PATIENCE), 0)
         self.begin()
         self.assertFalse(self.devices()["null:1"]["drained"])
 

@@ -207,7 +207,7 @@ class Draining(harness.GdevdTest):
         self.processes.pop().wait()
         self.begin()  # the fake worker says that it was never moved
         wait_for(lambda: not client.peer.recv(1000), what="its worker's end")
-        self.assertEqual(self.status()["sessions"], [])
+        wait_for(lambda: not self.status()["sessions"], what="its end")
 
     def admin(self, word):
         done = self.gdev(word, str(os.getpid()))

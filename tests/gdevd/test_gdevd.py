@@ -235,7 +235,7 @@ class Restart(harness.GdevdTest):
             file.write("stranger")
         self.restart(signal.SIGKILL)
         self.assertEqual(wire.receive(client.peer)[0], None)
-        self.assertEqual(self.status()["sessions"], [])
+        wait_for(lambda: not self.status()["sessions"], what="its end")
 
     def test_worker_has_one_connection(self):
         self.start("--device-memory", "1G")
@@ -283,8 +283,8 @@ class Restart(harness.GdevdTest):
                 file.write(" ".join(map(str, (client.session, *held))) + "\n")
         self.restart(signal.SIGKILL, config=config)
         self.assertEqual(wire.receive(hostile.peer)[0], None)
-        wait_for(lambda: len(self.status()["sessions"]) == 1, what="the session's return")
-        self.assertEqual(self.status()["sessions"][0]["session"], honest.session)
+        wait_for(lambda: [one["session"] for one in self.status()["sessions"]] == [honest.session],
+                 what="the session's return")
 
     def test_device_memory_that_nobody_can_hold_is_not_believed(self):
         self.check_held((256 << 20, 0, 0), (258 << 20, 0, 0))  # a context takes 1 MiB
@@ -428,7 +428,7 @@ class Clients(harness.GdevdTest):
         self.start(config="[gdevd]\nwarm_workers = 1\n")
         socks = []
         for _ in range(8):
-            sock = wire.connect(self.run_dir + "/gdev0.sock", timeout=30)
+            sock = wire.connect(self.run_dir + "/gdev0.sock")
             wire.send(sock, wire.hello())
             socks.append(sock)
         for sock in socks:
@@ -450,15 +450,17 @@ class Clients(harness.GdevdTest):
         for _ in range(20):
             one()
         self.wait_idle()
-        descriptors, memory = self.descriptors(process), self.resident(process)
-        for _ in range(200):
-            one()
-        self.wait_idle()
-        wait_for(lambda: self.descriptors(process) <= descriptors + 1, 60, "the end of what is being closed")
-        if "asan" not in os.environ.get("GDEV_TEST_SANITIZER", "asan" if self.sanitized() else ""):
-            self.assertLess(self.resident(process), memory + 1024)
+        descriptors, grown = self.descriptors(process), [1 << 30]
+        while grown[-1] >= 1024:  # the allocator may keep more once; what leaks does so each time
+            self.assertLess(len(grown), 4, f"KiB of memory: {grown}")
+            memory = self.resident(process)
+            for _ in range(200):
+                one()
+            self.wait_idle()
+            wait_for(lambda: self.descriptors(process) <= descriptors + 1, what="the end of what is being closed")
+            grown.append(0 if self.sanitized() else self.resident(process) - memory)
         status = self.status()
-        self.assertEqual(status["ended_count"], 220)
+        self.assertEqual(status["ended_count"], 20 + 200 * (len(grown) - 1))
         self.assertEqual(len(status["ended"]), 64)
         # The warm workers' contexts, and nothing else.
         self.assertEqual(status["devices"][0]["memory_used_bytes"], 2 << 20)
@@ -599,17 +601,34 @@ class Workers(harness.GdevdTest):
         wait_for(lambda: not self.status()["sessions"], what="its end")
 
     def test_the_next_burst_finds_as_many_warm_workers_as_the_last_one_lacked(self):
-        self.start(config="[gdevd]\nwarm_workers = 1\nworker_idle = 1500ms\n")
+        self.start(config="[gdevd]\nwarm_workers = 1\nworker_idle = 60min\n")
         self.wait_warm(1)
-        socks = [wire.connect(self.run_dir + "/gdev0.sock") for _ in range(5)]
+        self.order("late")
+        socks = self.burst(5)
+        self.go()
+        self.end_burst(socks)
+        self.wait_warm(1 + 2 * 4)
+
+    def burst(self, count):
+        """So many clients come at once, and gdevd knows of all."""
+        socks = [wire.connect(self.run_dir + "/gdev0.sock") for _ in range(count)]
         for sock in socks:
             wire.send(sock, wire.hello())
         for sock in socks:
-            self.assertEqual(wire.receive(sock)[0], wire.WELCOME)
-        wait_for(lambda: self.status()["workers"]["warm"] > 3, what="a pool for the next burst")
+            harness.wait_read(sock)
+        return socks
+
+    def go(self):
+        """Workers that are late are not any more."""
+        open(self.orders + "/go", "wb").close()
+
+    def end_burst(self, socks):
         for sock in socks:
+            kind, _, _, _, fds = wire.receive(sock)
+            self.assertEqual(kind, wire.WELCOME)
+            for fd in fds:
+                os.close(fd)
             sock.close()
-        wait_for(lambda: self.status()["workers"]["warm"] == 1, 40, "one warm worker, when nobody came")
 
     def test_a_description_takes_no_worker(self):
         """It comes when the first worker has said what the device is, and needs none that is free."""
@@ -632,11 +651,12 @@ class Workers(harness.GdevdTest):
 
     def test_surplus_workers_leave(self):
         self.start(config="[gdevd]\nwarm_workers = 1\nworker_idle = 200ms\n")
-        socks = [wire.connect(self.run_dir + "/gdev0.sock") for _ in range(4)]
-        for sock in socks:
-            wire.send(sock, wire.hello())
-        for sock in socks:
-            sock.close()
+        self.wait_warm(1)
+        self.order("late")
+        socks = self.burst(4)
+        self.go()
+        self.end_burst(socks)
+        wait_for(lambda: "is not needed any more" in self.log(), what="a surplus worker's end")
         wait_for(lambda: (lambda w: w["total"] == 1 and w["warm"] == 1)(self.status()["workers"]),
                  what="one warm worker")
 
@@ -683,7 +703,7 @@ class Command(harness.GdevdTest):
         for arguments in (("suspend",), ("suspend", "-1"), ("resume", "99999999999"), ("help", "run", "top")):
             self.assertEqual(self.gdev(*arguments).returncode, 2)
         for arguments in (("--ready-fd", "x"), ("--ready-fd", "99"), ("--what",)):
-            done = subprocess.run([harness.GDEVD, *arguments], capture_output=True, text=True, timeout=20)
+            done = subprocess.run([harness.GDEVD, *arguments], capture_output=True, text=True, timeout=wire.PATIENCE)
             self.assertEqual(done.returncode, 2)
             self.assertTrue(done.stderr.startswith("gdevd: "), done.stderr)
 

@@ -271,6 +271,7 @@ class Memory(harness.GdevdTest):
         self.admin("vgpu", "set", "gdev0", "--memory", "8M")
         order = self.expect_order(idle)  # for which the rest of host swap is charged
         self.want_memory(other, 32 << 20)
+        other.free()  # gdevd has heard it
         self.assertEqual(self.ask_slot(idle, 1 << 20, wire.IN_FILE), (0, 1))
         idle.tell(wire.give_back(0, 16 << 20))
         self.give(idle, *order)
@@ -296,7 +297,7 @@ class Memory(harness.GdevdTest):
         thread.start()
 
         def result():
-            thread.join(10)
+            thread.join(wire.PATIENCE)
             return begun[0]
         return result
 

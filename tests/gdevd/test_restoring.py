@@ -34,7 +34,7 @@ class Restoring(harness.GdevdTest):
         self.assertEqual(self.back(sessions[0], self.chunk), 0)
         for session in sessions:
             self.assertEqual(self.attach(session)[0], 0)
-            session.peer.settimeout(4 * WAITS)
+            session.peer.settimeout(12 * WAITS)
         return sessions
 
     def launch(self):
@@ -241,7 +241,7 @@ class Restoring(harness.GdevdTest):
         self.assertEqual(self.answer(other), (1, 1))
 
     def test_more_contents_have_more_time_to_come_back(self):
-        self.size = 512 * MIB
+        self.size = 2048 * MIB  # 42 s
         session, = self.begin(1)
         self.restart()
         self.assertEqual(self.attach(session, again=True)[0], 1)

@@ -58,6 +58,9 @@ class Retire(harness.GdevdTest):
         return next(s for s in self.status()["sessions"] if s["session"] == client.session)
 
     def begin(self, **keys):
+        """Sessions are active for their first minute, unless the test says otherwise by active()."""
+        with open(self.orders + "/active", "w", encoding="ascii") as file:
+            file.write("60")
         keys = {"warm_workers": 0, "swap_reserve": 0, "host_swap": "64M", **keys}
         memory = keys.pop("memory", "64M")
         self.start("--device-memory", memory,
@@ -67,7 +70,6 @@ class Retire(harness.GdevdTest):
         self.begin(retire_after="2s")
         client = self.client()
         self.assertEqual(client.memory(4 * MIB), 0)
-        self.active(client, -60)  # it goes on
         self.expect_nothing(client, 2.5)
         begun = time.monotonic()
         self.active(client)
@@ -83,6 +85,7 @@ class Retire(harness.GdevdTest):
         self.begin(retire_after="1s")
         client = self.client()
         self.page(client, wire.PAGE_STREAMS_BUSY, 1)
+        self.active(client)
         self.expect_nothing(client, 2)
 
     def test_room_comes_from_who_was_idle_for_longest(self):
@@ -113,9 +116,10 @@ class Retire(harness.GdevdTest):
     def test_room_for_a_context_comes_as_a_whole(self):
         self.begin(retire_after="1s", memory="4M")
         client, other = self.client(), self.client()
-        self.active(other, -60)
+        self.active(client)
         serial, _, _ = self.expect_order(client)
         self.give_back(client, serial)
+        client.free()  # gdevd has heard that
         self.assertEqual(other.memory(3 * MIB), 0)  # all there is
         self.page(other, wire.PAGE_STREAMS_BUSY, 1)
         client.tell(wire.room(CONTEXT, wire.FOR_CONTEXT, 9))
@@ -142,6 +146,7 @@ class Retire(harness.GdevdTest):
         self.begin(retire_after="1s")
         client = self.client()
         self.page(client, wire.PAGE_STREAMS_BUSY, 1)
+        self.active(client)
         self.assertEqual(client.memory(4 * MIB), 0)
         begun = time.monotonic()
         suspended = self.begin_verb("suspend")
@@ -163,8 +168,6 @@ class Retire(harness.GdevdTest):
     def test_a_suspended_one_is_given_back_at_once_when_others_need_the_room(self):
         self.begin(retire_after="60s", memory="3M")
         client, other = self.client(), self.client()
-        for one in (client, other):
-            self.active(one, -60)  # else it would be idle after a second
         suspended = self.begin_verb("suspend")  # all of this process
         for one in (client, other):
             serial, _, _ = self.expect_order(one)
@@ -213,7 +216,7 @@ class Retire(harness.GdevdTest):
     def test_one_that_is_lost_is_the_last(self):
         self.begin(retire_after="300ms")
         client, other = self.client(), self.client()
-        self.active(other, -60)
+        self.active(client)
         serial, _, _ = self.expect_order(client)
         self.page(client, wire.PAGE_CONTEXT, 3, "I")
         client.tell(wire.message(wire.BYE, b"", 0, -5))
@@ -224,6 +227,7 @@ class Retire(harness.GdevdTest):
     def test_never(self):
         self.begin(retire_after="never")
         client = self.client()
+        self.active(client)
         self.expect_nothing(client, 1.5)
 
 

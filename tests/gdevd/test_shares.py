@@ -197,7 +197,7 @@ class VirtualGpus(SharesTest):
         self.done("vgpu", "create", "brief")
         waiting = wire.connect(self.run_dir + "/brief.sock")
         wire.send(waiting, wire.hello())
-        time.sleep(0.1)
+        harness.wait_read(waiting)
         self.done("vgpu", "delete", "brief")
         kind, _, _, body, _ = wire.receive(waiting)
         self.assertEqual(kind, wire.REFUSED)
@@ -566,9 +566,9 @@ class Measured(SharesTest):
         self.start(config="".join(f"[vgpu v{i}]\nmode = 0666\n" for i in range(30)))
         pid, terminal = pty.fork()
         if pid == 0:
+            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 80, 0, 0))
             os.execve(harness.GDEV, [harness.GDEV, "top", "--seconds", "0.1"], self.environment)
         self.addCleanup(os.close, terminal)
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 80, 0, 0))
         seen = b""
         while seen.count(b"\x1b[H\x1b[J") < 3:
             seen += os.read(terminal, 65536)
@@ -582,7 +582,7 @@ class Measured(SharesTest):
         begin, *screens = seen.split(b"\x1b[H\x1b[J")
         self.assertEqual(begin, b"\x1b[?1049h\x1b[?25l\x1b[?7l")
         self.assertTrue(seen.endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l"))
-        for screen in screens[1:]:  # the first may be older than the terminal's size
+        for screen in screens:
             self.assertEqual(screen.count(b"\n"), 11)
             self.assertIn(b"policy fair", screen.splitlines()[0])
 

@@ -99,15 +99,14 @@ class Events(harness.GdevdTest):
     def test_who_asks_too_much_is_refused_and_not_who_is_asked_dropped(self):
         self.start(config="[gdevd]\nwarm_workers = 0\n")
         askers = [self.client(base=wire.ARENA_BASE + i * wire.ARENA_BYTES) for i in range(2)]
-        self.order("deaf")
-        asked = wire.connect(self.run_dir + "/gdev0.sock")
-        wire.send(asked, wire.hello(base=wire.ARENA_BASE + 2 * wire.ARENA_BYTES))
-        wait_for(lambda: self.status()["vgpus"][0]["sessions"] == 3, what="the session")
+        asked = self.client(base=wire.ARENA_BASE + 2 * wire.ARENA_BYTES)
+        asked.tell(b"deaf" + wire.message(wire.MEMORY, serial=5))
+        self.assertEqual(asked.peer.recv(16), b"said")
         for asker in askers:
             said = set()
             for _ in range(42):  # 4096 may wait
                 for _ in range(100):
-                    asker.tell(self.event(wire.EVENT_WATCH, askers[1].session + 1, 17, 3, 55))
+                    asker.tell(self.event(wire.EVENT_WATCH, asked.session, 17, 3, 55))
                 said |= self.until_memory(asker)
             self.assertEqual(said, {-harness.EAGAIN})
         self.assertEqual(self.status()["vgpus"][0]["sessions"], 3)

@@ -94,7 +94,7 @@ def sealed_memfd(size, name="test"):
     return fd
 
 
-PATIENCE = 30  # seconds, for what comes: three times the longest that gdevd lets anybody wait
+PATIENCE = 60  # seconds, for what comes: more than gdevd lets anybody wait
 
 
 def connect(path, timeout=PATIENCE):
