@@ -110,7 +110,7 @@ class Gdevd:
             time.sleep(0.05)
         raise LabError(f"gdevd does not answer after {timeout} seconds:\n{self.log()}")
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=60):
         """Ends gdevd as a service manager does; what is left after `timeout` is killed."""
         if not self.process:
             return
@@ -169,7 +169,7 @@ class Gdevd:
             self.children.remove(child)
         return child.returncode, out, err
 
-    def context_bytes(self, timeout=20):
+    def context_bytes(self, timeout=60):
         """What a context takes of the device's memory, as a warm worker has one."""
         end = time.monotonic() + timeout
         while not (workers := self.status()["workers"])["warm"]:

@@ -23,8 +23,8 @@ from harness import wait_for  # noqa: E402
 
 harness.GDEVD, harness.GDEV = str(integ.BUILD / "gdevd" / "gdevd"), str(integ.BUILD / "cli" / "gdev")
 CHUNK = 2 << 20
-LINGER_S = 60  # more than the victim's patience
-PATIENCE_S = 20  # of a victim, whom it takes milliseconds on a machine that does nothing else
+LINGER_S = 240  # more than the victim's patience
+PATIENCE_S = 60  # of a victim, whom it takes milliseconds on a machine that does nothing else
 MOST = 253  # descriptors in a message
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -179,7 +179,7 @@ class Descriptors(harness.GdevdTest):
             message = wire.shm(command, ident=segment["id"], chunk=CHUNK, chunks=1)
             self.attack(hanging, lambda fd, message=message, client=client: client.tell(message, [fd]))
             self.check_victim()
-        wait_for(lambda: not self.status()["sessions"], 4 * PATIENCE_S, "the end of both sessions")
+        wait_for(lambda: not self.status()["sessions"], 2 * PATIENCE_S, "the end of both sessions")
 
     def register(self, hanging):
         for count in 1, MOST:

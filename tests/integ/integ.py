@@ -86,7 +86,7 @@ class Case(unittest.TestCase):
         self.wait_until(quiet, "no session is left", seconds)
 
 
-MEASUREMENTS = 3
+MEASUREMENTS = 5
 
 
 def measured(test):
@@ -94,13 +94,14 @@ def measured(test):
     spoils the measurement, and it is made again, from the start. What is wrong is so each time."""
     @functools.wraps(test)
     def run(self):
-        for _ in range(MEASUREMENTS - 1):
+        for tries in range(1, MEASUREMENTS):
             try:
                 return test(self)
             except self.failureException as error:
                 print(f"# measured again: {error}", flush=True)
             self.tearDown()
             self.doCleanups()
+            time.sleep(2 ** tries)
             self.setUp()
         return test(self)
 

@@ -216,6 +216,7 @@ class Driver(unittest.TestCase):
             steps = self.client(gdevd)
             self.assertEqual(steps["wait"], "CUDA_ERROR_DEVICE_UNAVAILABLE", f"{code}: {steps}")
             self.assertEqual(steps["again"], "CUDA_ERROR_DEVICE_UNAVAILABLE")
+            integ.Case.wait_until(self, lambda: gdevd.status()["ended"], "the session's end")
             status = gdevd.status()
             self.assertEqual(status["devices"][0]["losses"], 1)
             self.assertIn("failed", status["ended"][0]["reason"])

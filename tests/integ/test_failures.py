@@ -55,8 +55,12 @@ class Storm(integ.Case):
 
     def kill_worker(self, clients):
         """Of a session, or a warm one; gdevd says which client it served."""
-        sessions = self.gdevd.status()["sessions"]
-        workers = set(children(self.gdevd.process.pid)) | {s["worker_pid"] for s in sessions}
+        status = self.gdevd.status()
+        sessions = status["sessions"]
+        workers = {s["worker_pid"] for s in sessions}
+        # When all die before they are ready, gdevd rightly gives up, and refuses clients. A busy machine starts them slowly.
+        if status["devices"][0]["failed_starts"] < 2:
+            workers |= set(children(self.gdevd.process.pid))
         if not workers:
             return
         victim = random.choice(sorted(workers))
@@ -149,15 +153,17 @@ class Opening(integ.Case):
     PROCESSES, KILLS = 16, 8
     LEAST = 4  # opens of a process, on a machine that is busy
 
+    WAITS = 2  # seconds that an open waits for the next gdevd: RESTART_WAIT_NS
+
     def open_until(self, end):
-        """Opens and closes sessions: how often, and with which errors."""
+        """Opens and closes sessions: how often, and with which errors, each when."""
         library = ctypes.CDLL(str(BUILD / "lib" / "libgdev" / "libgdev.so.0"))
         session, errors, count = ctypes.c_void_p(), [], 0
         while time.monotonic() < end or count < self.LEAST:
             count += 1
             error = library.gdev_session_open(b"gdev0", ctypes.byref(session))
             if error:
-                errors.append(error)
+                errors.append((time.monotonic(), error))
             else:
                 library.gdev_session_close(session)
         return count, errors
@@ -178,19 +184,23 @@ class Opening(integ.Case):
     def test_killed(self):
         """No open fails when gdevd is killed and another starts"""
         end = time.monotonic() + (4 if SOFTWARE else 8)
-        programs = [self.start_opening(end) for _ in range(self.PROCESSES)]
+        programs, too_long = [self.start_opening(end) for _ in range(self.PROCESSES)], []
         for _ in range(self.KILLS):
             time.sleep(random.uniform(0.1, 0.4))
+            killed = time.monotonic()
             os.kill(self.gdevd.process.pid, signal.SIGKILL)
             self.gdevd.process.wait()
             self.gdevd.start()
+            if time.monotonic() - killed > self.WAITS:
+                too_long.append((killed, time.monotonic()))
         count, failed = 0, []
         for pid, reader in programs:
             with open(reader, encoding="ascii") as answer:
                 its_count, errors = json.load(answer)
             os.waitpid(pid, 0)
             count += its_count
-            failed += errors
+            failed += [error for at, error in errors
+                       if not any(killed <= at - self.WAITS <= there for killed, there in too_long)]
         print(f"# {count} opens, {len(failed)} failed", flush=True)
         self.assertFalse(failed, f"of {count} opens")
 

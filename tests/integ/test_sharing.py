@@ -176,7 +176,10 @@ class Sharing(Processes):
         for _ in range(20):
             serving = {s["worker_pid"] for s in self.gdevd.status()["sessions"]}
             for pid in set(integ.children(self.gdevd.process.pid)) - serving:
-                os.kill(pid, signal.SIGKILL)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:  # it had been killed before
+                    pass
             time.sleep(0.005)
         third.finish()
         third("work", "read 5 1")
@@ -202,7 +205,6 @@ class Sharing(Processes):
                 victim.kill()
             else:
                 session = victim.session()
-                import os
                 os.kill(session["worker_pid"], signal.SIGKILL)
                 victim.kill()
             if not i % 2:

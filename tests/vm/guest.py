@@ -153,7 +153,7 @@ class Guest:
 
     def obey(self):
         """Waits until a guest whose script is SHELL listens."""
-        self.wait_for("LISTENS", 120)
+        self.wait_for("LISTENS", 300)
 
     def ask(self, command, seconds=300):
         """What a command prints in a guest whose script is SHELL."""
