@@ -114,13 +114,13 @@ static int send_queue(struct connection *connection)
 	return 0;
 }
 
-/* Receives a message from the peer, or from a porter, and acts on it. */
-static int receive_from(struct connection *connection, int socket)
+/* Receives a message, and acts on it. */
+static int receive(struct connection *connection)
 {
 	static _Alignas(8) char buffer[CONTROL_BYTES_MAX];
 	int fds[FD_PASS_MAX], result;
 	size_t fd_count = FD_PASS_MAX;
-	ssize_t length = fd_receive(socket, buffer, sizeof buffer, fds, &fd_count);
+	ssize_t length = fd_receive(connection->fd, buffer, sizeof buffer, fds, &fd_count);
 
 	if (length < 0)
 		return (int)length;
@@ -137,15 +137,16 @@ static int receive_from(struct connection *connection, int socket)
 	return result == -EAGAIN || result == -EPIPE ? -EPROTO : result;
 }
 
-/* The peer's message, which a porter has looked at, or the reason why there is none. */
-static void on_ported(struct porter_request *request, int line)
+/* A porter has looked at the peer's message, or cannot. */
+static void on_looked(struct porter_request *request, int error)
 {
 	struct connection *connection = container_of(request, struct connection, porter);
-	int error = line < 0 ? line : receive_from(connection, line);
 
+	if (!error)
+		error = receive(connection);
 	if (connection->dead)
 		return;
-	if (error == -EPIPE) {
+	if (error == -EACCES) {
 		complain("pid %d (uid %u) sent descriptors that gdevd does not take",
 			(int)connection->pid, (unsigned)connection->payer->uid);
 		error = -EPROTO;
@@ -164,7 +165,7 @@ static void wait_for_turn(struct connection *connection)
 	watch_socket(connection);
 }
 
-/* 1: a porter receives the next message, or (unless it is to be received `now`) it waits for its user's turn. 0: it can be
+/* 1: a porter looks at the next message, or (unless it is to be received `now`) it waits for its user's turn. 0: it can be
  * received, and brings no descriptors. */
 static int look_at_message(struct connection *connection, bool now)
 {
@@ -187,7 +188,7 @@ static int look_at_message(struct connection *connection, bool now)
 	if (!connection->ops->brings ||
 		!connection->ops->brings(connection, (struct control_header *)begin, &limits))
 		return -EPROTO;
-	porters_receive(&connection->porter, connection->payer, connection->fd, &limits);
+	porters_look(&connection->porter, connection->payer, connection->fd, &limits);
 	watch_socket(connection);
 	return 1;
 }
@@ -198,7 +199,7 @@ static int receive_one(struct connection *connection, bool now)
 
 	if (error)
 		return min_of(error, 0);
-	return receive_from(connection, connection->fd);
+	return receive(connection);
 }
 
 /* Messages of a worker, up to `most`. With an error the rest of what it sent before it went away is received: BYE is such
@@ -295,7 +296,7 @@ static int create_connection(uv_loop_t *loop, int fd, const struct connection_op
 	connection->poll.data = connection;
 	list_init(&connection->queue);
 	errand_init(&connection->turn, on_turn);
-	porter_request_init(&connection->porter, on_ported);
+	porter_request_init(&connection->porter, on_looked);
 	if (users && !(connection->payer = user_get(users, peer.uid)))
 		goto err_free;
 	error = uv_poll_init(loop, &connection->poll, fd); /* makes it non-blocking */

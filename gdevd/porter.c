@@ -2,7 +2,7 @@
  *
  * gdev-porter: a process that gdevd starts for one message of a stranger, or for the end of some sockets (porters.h).
  *
- *   gdev-porter LINE SOCKET FDS MEMORY DEVICE INODE    passes the next message of SOCKET on to LINE
+ *   gdev-porter LINE SOCKET FDS MEMORY DEVICE INODE    says on LINE if the next message of SOCKET may be received
  *   gdev-porter LINE                                   only has the sockets that it was born with
  *
  * It is there until gdevd closes the other end of LINE: until then gdevd's copies of sockets and descriptors are not the
@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "proto/control.h"
 
 #define NVIDIA_MAJOR 195 /* of /dev/nvidiactl: a driver's handle is a descriptor of such a device */
 #define MEMORY_MAJOR 1   /* of /dev/null, a handle in tests */
@@ -85,19 +84,22 @@ static bool is_harmless(int fd, const struct limits *limits)
 	return device_of(&status) == limits->memory_device && status.stx_size <= limits->memory;
 }
 
-static void pass_on(int line, int socket, const struct limits *limits)
+/* Looks at the message with copies of its descriptors, and leaves it in the socket, from which nobody else receives. If it sent
+ * them to gdevd, the kernel could refuse that: it counts what lies unread in all sockets of gdevd's user. */
+static bool may_be_received(int socket, const struct limits *limits)
 {
-	static char message[CONTROL_BYTES_MAX];
 	int fds[FD_PASS_MAX];
 	size_t count = FD_PASS_MAX;
-	ssize_t length = fd_receive(socket, message, sizeof message, fds, &count);
+	bool more;
+	char begin;
 
-	if (length <= 0 || !count || count > limits->fds)
-		return;
+	if (fd_peek_copies(socket, &begin, sizeof begin, fds, &count, &more) <= 0 || more ||
+		!count || count > limits->fds)
+		return false;
 	for (size_t i = 0; i < count; i++)
 		if (!is_harmless(fds[i], limits))
-			return;
-	fd_send(line, message, (size_t)length, fds, count);
+			return false;
+	return true;
 }
 
 int main(int argc, char **argv)
@@ -114,7 +116,8 @@ int main(int argc, char **argv)
 			.device = strtoull(argv[5], NULL, 10),
 			.inode = strtoull(argv[6], NULL, 10),
 		};
-		pass_on(line, atoi(argv[2]), &limits);
+		if (may_be_received(atoi(argv[2]), &limits))
+			fd_send(line, "y", 1, NULL, 0);
 		shutdown(line, SHUT_WR); /* an answer, or none */
 	}
 	while (recv(line, &byte, 1, 0) < 0 && errno == EINTR)

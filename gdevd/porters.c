@@ -150,9 +150,11 @@ static void on_line(uv_poll_t *poll, int status, int events)
 {
 	struct porter *porter = poll->data;
 	struct porter_request *request = porter->request;
+	char yes;
 
 	let_go(request);
-	request->answered(request, porter->line[0]); /* the request may be gone then */
+	/* The request may be gone then. */
+	request->answered(request, read(porter->line[0], &yes, sizeof yes) == 1 ? 0 : -EACCES);
 	close_line(porter);
 }
 
@@ -169,7 +171,7 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 }
 
 void porter_request_init(
-	struct porter_request *request, void (*answered)(struct porter_request *request, int line))
+	struct porter_request *request, void (*answered)(struct porter_request *request, int error))
 {
 	list_init(&request->link);
 	request->porter = NULL;
@@ -190,7 +192,7 @@ void porter_request_cancel(struct porter_request *request)
 		abandon_porter(porter);
 }
 
-void porters_receive(struct porter_request *request, struct user *user, int socket,
+void porters_look(struct porter_request *request, struct user *user, int socket,
 	const struct porter_limits *limits)
 {
 	request->user = user;

@@ -6,7 +6,8 @@
  * asks its server, which need not answer. So gdevd receives no descriptor that it has not been told is harmless, and
  * closes no socket in which descriptors lie unread. It starts a porter (porter.c), which inherits copies of the
  * sockets in question and of nothing else, and
- *   - receives one message, looks at its descriptors, and passes it on if they are what such a message may bring; or
+ *   - looks at one message with copies of its descriptors, and says if they are what such a message may bring: then gdevd
+ *     receives it, while the porter has the copies; or
  *   - only outlives gdevd's copies of the sockets, so that the last one is not gdevd's.
  * A porter that hangs costs its user alone: a user has a few at a time, and what waits for one fails after a time.
  */
@@ -55,8 +56,8 @@ struct porter_request {
 	int socket; /* stays the caller's */
 	struct porter_limits limits;
 	struct deadline late;
-	/* Once. `line`: a socket from which the message can be received now; end of file: it was refused. Or -errno. */
-	void (*answered)(struct porter_request *request, int line);
+	/* Once. 0: the message can be received from its socket now; -EACCES: it must not. */
+	void (*answered)(struct porter_request *request, int error);
 };
 
 void porters_init(struct users *users);
@@ -67,10 +68,10 @@ void porters_stop(struct users *users);
 /* A child of gdevd's has ended. */
 void porters_reap(struct users *users);
 
-void porter_request_init(
-	struct porter_request *request, void (*answered)(struct porter_request *request, int line));
-/* Has the next message of a socket received for `user`, who refers to the request's owner. */
-void porters_receive(struct porter_request *request, struct user *user, int socket,
+void porter_request_init(struct porter_request *request,
+	void (*answered)(struct porter_request *request, int error));
+/* Has the next message of a socket of `user`, who refers to the request's owner, looked at. */
+void porters_look(struct porter_request *request, struct user *user, int socket,
 	const struct porter_limits *limits);
 bool porter_request_waits(const struct porter_request *request);
 void porter_request_cancel(struct porter_request *request);

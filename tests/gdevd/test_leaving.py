@@ -252,7 +252,7 @@ class Leaving(harness.GdevdTest):
         second.free()
 
     def test_a_client_waits_for_who_has_lost_its_client_in_the_middle_of_a_kernel(self):
-        self.begin("4M", mode="stay")  # it is killed after two seconds
+        self.begin("4M", mode="stay")  # it is killed after a time
         first, second = self.client(), self.client()
         self.assertEqual(first.memory(2 * MIB), 0)
         self.use_device(first)

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,6 +230,31 @@ static void memory_and_devices_come_in_order(void **state)
 	fd_close_all(fds, 3);
 }
 
+/* The kernel lets a process without privileges send none while more than RLIMIT_NOFILE of its user's lie unread. */
+static void descriptors_that_others_do_not_read_stop_no_porter(void **state)
+{
+	int fd = memory(1), pair[2], many[FD_PASS_MAX];
+	struct rlimit before, few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){FD_PASS_MAX, before.rlim_max};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	for (size_t i = 0; i < FD_PASS_MAX; i++)
+		many[i] = fd;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fd_send(pair[0], "x", 1, many, FD_PASS_MAX), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0); /* the porter's, too */
+	say(CONTROL_SHM, 1, &fd, 1);
+	run_until(messages == 1 || closed);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_false(closed);
+	assert_int_equal(fd_counts[0], 1);
+	none_left();
+	close(pair[0]);
+	close(pair[1]);
+	close(fd);
+}
+
 static void refuses(uint16_t type, int *fds, size_t count)
 {
 	say(type, 1, fds, count);
@@ -435,6 +461,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(looking_drops_no_reference),
 		TEST(memory_and_devices_come_in_order),
+		TEST(descriptors_that_others_do_not_read_stop_no_porter),
 		TEST(too_many_descriptors_are_refused),
 		TEST(more_memory_than_said_is_refused),
 		TEST(socket_is_refused),
