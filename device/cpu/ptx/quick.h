@@ -12,8 +12,10 @@
  *        10..19  the thread of the block
  *         6..9   which of the four bytes
  *         5      strong (ptx.h)
- *         4      write: an asynchronous copy that was not waited for; read, and strong write: by several threads
- *         0..3   write: which bytes have been written at all */
+ *         4      of a strong write, and of a read: others have accessed it, too; of another write: an asynchronous copy made it,
+ *                which nobody has waited for
+ *         0..3   of a write: which bytes have been written at all; of a read: which bytes others than the thread have read
+ * The thread of a strong write by several is the first of them, that of a read the last. */
 struct check_cell {
 	unsigned long write, read;
 };
@@ -25,8 +27,8 @@ enum {
 	CELL_MASK = 6,
 	CELL_BYTES = 15,
 	CELL_STRONG = 1 << 5,
-	CELL_PENDING = 1 << 4, /* of write */
-	CELL_SEVERAL = 1 << 4, /* of read, and of strong write */
+	CELL_PENDING = 1 << 4, /* of a write that is not strong */
+	CELL_SEVERAL = 1 << 4, /* of a read, and of a strong write */
 	QUICK_RANGES =
 		64, /* those that the block has used last, by the line of the access; a power of two */
 };
