@@ -351,4 +351,7 @@ const struct ptx_runtime cpu_runtime = {
 	.access = check_access,
 	.order = check_order,
 	.tensor = runtime_tensor,
+	.rows = check_rows,
+	.bulk = check_bulk,
+	.box = check_box,
 };

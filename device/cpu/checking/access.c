@@ -23,7 +23,8 @@ struct access {
 	struct check_state *state;
 	struct ptx_access is;
 	uint64_t address, value;
-	uint32_t line, thread;
+	uint32_t bytes, line, thread;
+	bool valued;    /* `value` is what is stored */
 	bool shared;    /* memory of the block */
 	bool defined;   /* has values from the beginning */
 	bool unordered; /* a race was found */
@@ -51,17 +52,17 @@ static uint64_t refuse(struct access *a, const struct check_range *near)
 	if (a->shared)
 		check_report(a->state, CHECK_OUT_OF_BOUNDS, a->line, a->thread,
 			"%u bytes are %s at offset %lld of the block's shared memory, which has %llu bytes",
-			a->is.bytes, how, (long long)(a->address - a->state->quick.shared),
+			a->bytes, how, (long long)(a->address - a->state->quick.shared),
 			(unsigned long long)a->state->quick.shared_bytes);
 	else if (!near || !near->bytes)
 		check_report(a->state, CHECK_OUT_OF_BOUNDS, a->line, a->thread,
-			"%u bytes are %s at 0x%llx, where nothing is", a->is.bytes, how,
+			"%u bytes are %s at 0x%llx, where nothing is", a->bytes, how,
 			(unsigned long long)a->address);
 	else
 		check_report(a->state, CHECK_OUT_OF_BOUNDS, a->line, a->thread,
 			"%u bytes are %s at 0x%llx, %lld bytes from the beginning of the nearest memory, "
 			"which has %llu bytes at 0x%llx",
-			a->is.bytes, how, (unsigned long long)a->address,
+			a->bytes, how, (unsigned long long)a->address,
 			(long long)(a->address - near->base), (unsigned long long)near->bytes,
 			(unsigned long long)near->base);
 	return (uint64_t)(uintptr_t)a->state->sink;
@@ -195,9 +196,9 @@ static void write_cell(struct access *a, struct check_cell *cell, unsigned mask,
 /* The cells of the access, the first of which is of the address rounded down to 4. */
 static void visit_cells(struct access *a, struct check_cell *cell)
 {
-	uint64_t at = a->address, end = at + a->is.bytes;
-	bool same = a->is.kind == PTX_WRITES && a->is.bytes <= sizeof a->value &&
-		    !memcmp((const void *)at, &a->value, a->is.bytes);
+	uint64_t at = a->address, end = at + a->bytes;
+	bool same = a->valued && a->is.kind == PTX_WRITES && a->bytes <= sizeof a->value &&
+		    !memcmp((const void *)at, &a->value, a->bytes);
 
 	for (; at < end; cell++) {
 		unsigned first = at % 4, count = (unsigned)min_of(end - at, (uint64_t)(4 - first));
@@ -227,7 +228,7 @@ static void report_race(const struct access *a)
 			here ? "the same" : "another");
 	check_report(a->state, CHECK_RACE, a->line, a->thread,
 		"%u bytes of %s memory are %s at %s%llx; %s has %s them, and nothing orders the two",
-		a->is.bytes, a->shared ? "shared" : "global", kind_name(&a->is),
+		a->bytes, a->shared ? "shared" : "global", kind_name(&a->is),
 		a->shared ? "offset 0x" : "0x",
 		(unsigned long long)(a->address - (a->shared ? s->quick.shared : 0)), who,
 		a->other_wrote ? "written" : "read");
@@ -239,16 +240,25 @@ static void report_cells(const struct access *a)
 
 	if (a->pending && checks & 1u << DEVICE_CHECK_SYNC)
 		check_report(a->state, CHECK_COPY_READ, a->line, a->thread,
-			"%u bytes of shared memory are read at offset 0x%llx", a->is.bytes,
+			"%u bytes of shared memory are read at offset 0x%llx", a->bytes,
 			(unsigned long long)(a->address - a->state->quick.shared));
 	if (a->undefined && checks & 1u << DEVICE_CHECK_INIT)
 		check_report(a->state, CHECK_UNDEFINED, a->line, a->thread,
-			"%u bytes of %s memory are read at %s%llx", a->is.bytes,
+			"%u bytes of %s memory are read at %s%llx", a->bytes,
 			a->shared ? "shared" : "global", a->shared ? "offset 0x" : "0x",
 			(unsigned long long)(a->address -
 					     (a->shared ? a->state->quick.shared : 0)));
-	if (a->unordered && checks & 1u << DEVICE_CHECK_RACE)
+	if (a->unordered && !a->other_wrote && a->shared &&
+		check_copy_reads(
+			a->state, (uint32_t)(a->address - a->state->quick.shared), a->bytes)) {
+		if (checks & 1u << DEVICE_CHECK_SYNC)
+			check_report(a->state, CHECK_COPY_WRITTEN, a->line, a->thread,
+				"%u bytes of shared memory are %s at offset 0x%llx", a->bytes,
+				kind_name(&a->is),
+				(unsigned long long)(a->address - a->state->quick.shared));
+	} else if (a->unordered && checks & 1u << DEVICE_CHECK_RACE) {
 		report_race(a);
+	}
 }
 
 /* ---- which memory it is ---- */
@@ -271,11 +281,8 @@ static uint64_t access_shared(struct access *a)
 	struct check_state *s = a->state;
 
 	a->shared = true;
-	if (!inside(a->address, a->is.bytes, s->quick.shared, s->quick.shared_bytes))
+	if (!inside(a->address, a->bytes, s->quick.shared, s->quick.shared_bytes))
 		return refuse(a, NULL);
-	if (a->is.kind == PTX_COPIES)
-		check_copy_begins(s, a->thread, (uint32_t)(a->address - s->quick.shared),
-			a->is.bytes, a->line);
 	return judge(a, &s->quick.cells[(a->address - s->quick.shared) / 4]);
 }
 
@@ -285,7 +292,7 @@ static uint64_t access_local(struct access *a)
 	const struct check_range own = {
 		.base = s->locals + a->thread * s->local_bytes, .bytes = s->local_bytes};
 
-	return inside(a->address, a->is.bytes, own.base, own.bytes) ? a->address : refuse(a, &own);
+	return inside(a->address, a->bytes, own.base, own.bytes) ? a->address : refuse(a, &own);
 }
 
 static uint64_t access_global(struct access *a)
@@ -296,12 +303,41 @@ static uint64_t access_global(struct access *a)
 
 	if (changes != s->quick.seen)
 		check_forget(s, changes);
-	if (!inside(a->address, a->is.bytes, range->base, range->bytes) &&
+	if (!inside(a->address, a->bytes, range->base, range->bytes) &&
 		(!checking_find(s->checking, a->address, range) ||
-			!inside(a->address, a->is.bytes, range->base, range->bytes)))
+			!inside(a->address, a->bytes, range->base, range->bytes)))
 		return refuse(a, range);
 	a->defined = range->defined;
 	return judge(a, &range->cells[(a->address - (range->base & ~3ull)) / 4]);
+}
+
+static uint64_t look(
+	struct access *a, const struct ptx_launch *launch, const struct ptx_scratch *scratch)
+{
+	struct check_state *s = a->state;
+	uint64_t address = a->address;
+
+	if (a->is.strong)
+		check_strong(s);
+	if (address & (a->is.align - 1u) && s->checking->checks & 1u << DEVICE_CHECK_MEMORY) {
+		check_report(s, CHECK_MISALIGNED, a->line, a->thread,
+			"%u bytes are %s at 0x%llx, which is no multiple of %u",
+			max_of(a->bytes, (uint32_t)a->is.align), kind_name(&a->is),
+			(unsigned long long)address, a->is.align);
+		return (uint64_t)(uintptr_t)s->sink;
+	}
+	if (a->is.shared || address - s->quick.shared < s->quick.shared_bytes)
+		return access_shared(a);
+	if (address - s->locals < s->local_bytes * s->threads)
+		return access_local(a);
+	if (inside(address, a->bytes, (uint64_t)(uintptr_t)launch->params, s->param_bytes))
+		return address;
+	if (launch->workspace &&
+		inside(address, a->bytes, launch->workspace, sizeof s->job->workspace))
+		return address; /* the barrier of a cooperative grid */
+	if (address >= scratch->stack_end && address < s->stack)
+		return address;
+	return access_global(a);
 }
 
 uint64_t check_access(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
@@ -313,26 +349,31 @@ uint64_t check_access(const struct ptx_launch *launch, const struct ptx_scratch 
 		.address = address,
 		.line = line,
 		.thread = thread,
+		.valued = true,
 		.value = value};
 
-	if (a.is.strong)
-		check_strong(s);
-	if (address & (a.is.align - 1u) && s->checking->checks & 1u << DEVICE_CHECK_MEMORY) {
-		check_report(s, CHECK_MISALIGNED, line, thread,
-			"%u bytes are %s at 0x%llx, which is no multiple of %u", a.is.align,
-			kind_name(&a.is), (unsigned long long)address, a.is.align);
-		return (uint64_t)(uintptr_t)s->sink;
-	}
-	if (a.is.shared || address - s->quick.shared < s->quick.shared_bytes)
-		return access_shared(&a);
-	if (address - s->locals < s->local_bytes * s->threads)
-		return access_local(&a);
-	if (inside(address, a.is.bytes, (uint64_t)(uintptr_t)launch->params, s->param_bytes))
-		return address;
-	if (launch->workspace &&
-		inside(address, a.is.bytes, launch->workspace, sizeof s->job->workspace))
-		return address; /* the barrier of a cooperative grid */
-	if (address >= scratch->stack_end && address < s->stack)
-		return address;
-	return access_global(&a);
+	a.bytes = a.is.bytes;
+	address = look(&a, launch, scratch);
+	if (a.is.kind == PTX_COPIES && a.shared && address == a.address)
+		check_copy_begins(s, &(struct check_copy){.kind = CHECK_COPY,
+					     .thread = thread,
+					     .offset = (uint32_t)(address - s->quick.shared),
+					     .bytes = a.bytes,
+					     .line = line});
+	return address;
+}
+
+bool check_wide(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint64_t address, uint32_t bytes, struct ptx_access is, bool defined, uint32_t line,
+	uint32_t thread)
+{
+	struct access a = {.state = scratch->checking,
+		.is = is,
+		.address = address,
+		.bytes = bytes,
+		.line = line,
+		.thread = thread,
+		.defined = defined};
+
+	return !bytes || look(&a, launch, scratch) == address;
 }

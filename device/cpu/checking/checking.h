@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Checked spaces (docs/check.md): what the software GPU keeps to say which accesses of a kernel are wrong. Inside:
- * ranges.c knows what memory there is, access.c judges an access, order.c what orders them, reports.c keeps what was found.
+ * ranges.c knows what memory there is, access.c judges an access, wide.c those of instructions that access much, order.c what orders them,
+ * copies.c which asynchronous copies nobody has waited for, reports.c keeps what was found.
  *
  * A space's `struct checking` lives as long as the space. checking->lock guards its ranges and its reports; it is held for no
  * longer than a look, and no other lock is taken with it. Blocks of a checked launch run on one thread at a time, so that
@@ -21,6 +22,7 @@
 #include "device/ops.h"
 
 struct cpu_job;
+struct ptx_access;
 struct ptx_launch;
 struct ptx_scratch;
 
@@ -47,10 +49,19 @@ struct checking {
 	_Atomic uint64_t tick; /* counts all that orders accesses, and blocks that begin */
 };
 
-/* An asynchronous copy that its thread has not waited for. */
+enum check_copy_kind {
+	CHECK_COPY,     /* cp.async; its thread waits for a group */
+	CHECK_BULK_IN,  /* a bulk copy to shared memory; somebody waits for a barrier in memory */
+	CHECK_BULK_OUT, /* one from shared memory; its thread waits for a group of bulk copies */
+};
+
+/* An asynchronous copy that was not waited for. */
 struct check_copy {
+	enum check_copy_kind kind;
 	uint32_t thread, offset, bytes, line;
 	uint32_t group; /* of the thread's, counted from 0 */
+	uint64_t
+		barrier; /* CHECK_BULK_IN: its address, and in bit 0 the parity of the phase that the copy is of */
 };
 
 /* What a pool thread knows of the block that it runs. */
@@ -70,7 +81,8 @@ struct check_state {
 	uint32_t barrier_line, arrived, expected, arrived_last; /* the barrier at hand */
 	struct check_copy *copies;
 	size_t copy_count, copy_capacity;
-	uint32_t groups[1024];                       /* committed, a thread */
+	uint32_t groups[1024], bulk_groups[1024];    /* committed, a thread */
+	uint32_t bulk_out;                           /* so many of the copies are CHECK_BULK_OUT */
 	_Alignas(64) uint8_t sink[CHECK_SINK_BYTES]; /* where accesses go that must not be made */
 };
 
@@ -99,13 +111,39 @@ void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scra
 	uint32_t line, uint32_t thread, uint64_t value);
 /* A strong access. */
 void check_strong(struct check_state *state);
-/* The copies of a thread that it has not waited for begin with this one. */
-void check_copy_begins(
-	struct check_state *state, uint32_t thread, uint32_t offset, uint32_t bytes, uint32_t line);
+
+/* copies.c */
+/* All but the group is said. */
+void check_copy_begins(struct check_state *state, const struct check_copy *copy);
+/* All copies of the kind in the thread's groups but the last `left` ones, or all its copies, UINT32_MAX. */
+void check_copies_awaited(
+	struct check_state *state, enum check_copy_kind kind, uint32_t thread, uint64_t left);
+/* Those that a phase of a barrier has counted: check_copy.barrier. */
+void check_copies_counted(struct check_state *state, uint64_t barrier);
+/* What copies read is not ordered by a barrier of the block. */
+void check_copies_stay(struct check_state *state);
+/* The block ends. */
+void check_copies_end(struct check_state *state);
+/* Whether a bulk copy that was not waited for reads some of these bytes of shared memory. */
+bool check_copy_reads(const struct check_state *state, uint32_t offset, uint32_t bytes);
 
 /* access.c */
 uint64_t check_access(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
 	uint64_t address, uint32_t access, uint32_t line, uint32_t thread, uint64_t value);
+/* An access to so many bytes; is.bytes is not looked at. defined: they need no value. False: it must not be made. */
+bool check_wide(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint64_t address, uint32_t bytes, struct ptx_access is, bool defined, uint32_t line,
+	uint32_t thread);
+
+/* wide.c: as struct ptx_runtime has them. */
+uint32_t check_rows(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint64_t address, uint32_t bytes, uint32_t count, uint64_t pitch, uint32_t access,
+	uint32_t line, uint32_t thread);
+uint32_t check_bulk(const struct ptx_launch *launch, const struct ptx_scratch *scratch, uint64_t to,
+	uint64_t from, uint32_t bytes, uint64_t barrier, uint32_t line, uint32_t thread);
+uint32_t check_box(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+	uint32_t word, const void *map, const int32_t *numbers, uint64_t shared, uint64_t barrier,
+	uint32_t *bytes, uint32_t line, uint32_t thread);
 
 /* reports.c */
 enum check_title {
@@ -116,6 +154,7 @@ enum check_title {
 	CHECK_BARRIER,
 	CHECK_WARP_BARRIER,
 	CHECK_COPY_READ,
+	CHECK_COPY_WRITTEN,
 	CHECK_COPY_LEFT,
 };
 /* `detail`: sentences, a line each. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What orders the accesses of a block's threads, and whether all came that must: barriers, fences, asynchronous copies.
+ * What orders the accesses of a block's threads, and whether all came that must: barriers and fences.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,57 +81,6 @@ void check_state_destroy(struct check_state *s)
 	free(s);
 }
 
-/* ---- asynchronous copies ---- */
-
-void check_copy_begins(
-	struct check_state *s, uint32_t thread, uint32_t offset, uint32_t bytes, uint32_t line)
-{
-	if (s->copy_count == s->copy_capacity) {
-		size_t capacity = s->copy_capacity ? 2 * s->copy_capacity : 256;
-		struct check_copy *more = realloc(s->copies, capacity * sizeof *more);
-
-		if (!more)
-			return; /* it is not looked after */
-		s->copies = more;
-		s->copy_capacity = capacity;
-	}
-	s->copies[s->copy_count++] =
-		(struct check_copy){thread, offset, bytes, line, s->groups[thread]};
-}
-
-static void copy_is_there(struct check_state *s, const struct check_copy *copy)
-{
-	for (uint32_t k = copy->offset / 4; k < (copy->offset + copy->bytes) / 4; k++)
-		if (!(s->quick.cells[k].write & CELL_STRONG))
-			s->quick.cells[k].write &= ~(uint64_t)CELL_PENDING;
-}
-
-/* All copies of the thread's groups but the last `left` ones, or all its copies. */
-static void await_copies(struct check_state *s, uint32_t thread, uint64_t left)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->copy_count; i++) {
-		const struct check_copy *copy = &s->copies[i];
-
-		if (copy->thread == thread &&
-			(left == UINT32_MAX || copy->group + left < s->groups[thread]))
-			copy_is_there(s, copy);
-		else
-			s->copies[kept++] = *copy;
-	}
-	s->copy_count = kept;
-}
-
-static void report_copies(struct check_state *s)
-{
-	for (size_t i = 0; i < s->copy_count && checks(s, DEVICE_CHECK_SYNC); i++)
-		check_report(s, CHECK_COPY_LEFT, s->copies[i].line, s->copies[i].thread,
-			"the block ends, and the copy of %u bytes to offset 0x%x of its shared memory was not waited for",
-			s->copies[i].bytes, s->copies[i].offset);
-	s->copy_count = 0;
-}
-
 /* ---- blocks and barriers ---- */
 
 static void begin_block(struct check_state *s, uint64_t block)
@@ -143,6 +92,7 @@ static void begin_block(struct check_state *s, uint64_t block)
 	s->fenced = s->strong = false;
 	s->expected = 0;
 	memset(s->groups, 0, s->threads * sizeof *s->groups);
+	memset(s->bulk_groups, 0, s->threads * sizeof *s->bulk_groups);
 }
 
 /* When all threads that come to the last barrier have come. */
@@ -163,6 +113,7 @@ static void begin_barrier(struct check_state *s, uint32_t line, uint32_t expecte
 	s->arrived = 0;
 	advance(s);
 	s->quick.since_barrier = s->since_warp = s->tick;
+	check_copies_stay(s);
 }
 
 /* ---- fences ---- */
@@ -198,7 +149,7 @@ void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scra
 		break;
 	case PTX_BLOCK_ENDS:
 		judge_barrier(s);
-		report_copies(s);
+		check_copies_end(s);
 		break;
 	case PTX_BARRIER:
 		begin_barrier(s, line, (uint32_t)value);
@@ -224,7 +175,17 @@ void check_order(const struct ptx_launch *launch, const struct ptx_scratch *scra
 		s->groups[thread]++;
 		break;
 	case PTX_AWAITED:
-		await_copies(s, thread, value);
+		check_copies_awaited(s, CHECK_COPY, thread, value);
+		break;
+	case PTX_BULK_COMMITTED:
+		s->bulk_groups[thread]++;
+		break;
+	case PTX_BULK_AWAITED:
+		check_copies_awaited(s, CHECK_BULK_OUT, thread, value);
+		break;
+	case PTX_PASSED:
+		if (value)
+			check_copies_counted(s, value);
 		break;
 	}
 }

@@ -21,6 +21,7 @@ static const char *const titles[] = {
 	[CHECK_BARRIER] = "barrier that not all threads come to",
 	[CHECK_WARP_BARRIER] = "barrier of a warp by a lane that is not in its mask",
 	[CHECK_COPY_READ] = "read before an asynchronous copy was waited for",
+	[CHECK_COPY_WRITTEN] = "written before an asynchronous copy that reads was waited for",
 	[CHECK_COPY_LEFT] = "asynchronous copy that nobody waits for",
 };
 

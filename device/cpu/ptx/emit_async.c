@@ -14,6 +14,17 @@ static LLVMValueRef pointer(struct gen *g, struct inst *i, unsigned k, unsigned 
 	return i->operands[k].memory ? emit_address(g, &i->operands[k], space) : NULL;
 }
 
+/* A barrier, of which checked code sees the access. */
+static LLVMValueRef barrier_at(struct gen *g, struct inst *i, unsigned k, enum ptx_access_kind kind)
+{
+	struct ptx_access access = {.bytes = 8, .align = 8, .kind = (uint8_t)kind};
+	const struct operand *o = &i->operands[k];
+
+	/* No barrier has the value that is said to be stored. */
+	return o->memory ? checked_address(g, i, o, inst_space(i), access, gen_int(g, UINT64_MAX))
+			 : NULL;
+}
+
 /* Counts `arrive` threads as come, expects `drop` fewer of them from the next phase on, and `bytes` more of copies. Returns
  * the barrier as it was; NULL: no such instruction. */
 static LLVMValueRef change(
@@ -31,18 +42,34 @@ static LLVMValueRef number(struct gen *g, const struct inst *i, unsigned k)
 	return emit_operand(g, &i->operands[k], g->i32);
 }
 
+/* The phase's parity is one bit of a number. */
+static void note_passed(
+	struct gen *g, LLVMValueRef barrier, LLVMValueRef phase, unsigned bit, LLVMValueRef passed)
+{
+	LLVMValueRef v = LLVMBuildLShr(g->b, phase, gen_int(g, bit), "");
+
+	v = LLVMBuildAnd(g->b, v, gen_int(g, 1), "");
+	v = LLVMBuildOr(g->b, v, LLVMBuildPtrToInt(g->b, barrier, g->i64, ""), "");
+	checked_order(g, PTX_PASSED, LLVMBuildSelect(g->b, passed, v, gen_int(g, 0), ""));
+}
+
 static bool emit_wait(struct gen *g, struct inst *i, LLVMValueRef barrier)
 {
 	bool parity = inst_has(i, MOD_parity);
-	LLVMValueRef a[2] = {barrier}, v;
+	LLVMValueRef a[2] = {barrier}, v, phase;
 
 	if (!barrier || i->operand_count < 3)
 		return false;
 	a[1] = emit_operand(g, &i->operands[2], parity ? g->i32 : g->i64);
+	phase = LLVMBuildZExt(g->b, a[1], g->i64, "");
 	v = emit_builtin(g, parity ? "ptx_mbarrier_passed_parity" : "ptx_mbarrier_passed", a, 2);
-	if (v)
-		emit_result(g, &i->operands[0], LLVMBuildTrunc(g->b, v, g->i1, ""));
-	return v;
+	if (!v)
+		return false;
+	v = LLVMBuildTrunc(g->b, v, g->i1, "");
+	if (g->work->checked)
+		note_passed(g, barrier, phase, parity ? 0 : 63, v);
+	emit_result(g, &i->operands[0], v);
+	return true;
 }
 
 static bool emit_arrival(struct gen *g, struct inst *i, LLVMValueRef barrier)
@@ -63,6 +90,7 @@ bool emit_mbarrier(struct gen *g, struct inst *i)
 {
 	unsigned first = i->dest_count, count = i->operand_count;
 	LLVMValueRef barrier, a[2];
+	bool plain;
 
 	if (i->type_count != 1 && !inst_has(i, MOD_expect_tx) && !inst_has(i, MOD_complete_tx))
 		return false;
@@ -73,10 +101,12 @@ bool emit_mbarrier(struct gen *g, struct inst *i)
 			emit_result(g, &i->operands[0], a[0]);
 		return a[0];
 	}
-	barrier = count > first ? pointer(g, i, first, inst_space(i)) : NULL;
+	plain = inst_has(i, MOD_init) || inst_has(i, MOD_inval);
+	barrier = count > first ? barrier_at(g, i, first, plain ? PTX_WRITES : PTX_UPDATES) : NULL;
 	if (!barrier)
 		return false;
-	checked_order(g, PTX_FENCE, gen_int(g, 1)); /* threads wait for each other by it */
+	if (!plain) /* threads wait for each other by it */
+		checked_order(g, PTX_FENCE, gen_int(g, 1));
 	if (inst_has(i, MOD_test_wait) || inst_has(i, MOD_try_wait)) {
 		cluster_give_way(g);
 		return emit_wait(g, i, barrier);
@@ -122,6 +152,21 @@ static unsigned times(const struct inst *i, unsigned modifier)
 	return n;
 }
 
+static LLVMValueRef checked_bulk(struct gen *g, LLVMValueRef a[3], LLVMValueRef barrier)
+{
+	LLVMValueRef numbers[] = {LLVMBuildPtrToInt(g->b, a[0], g->i64, ""),
+		LLVMBuildPtrToInt(g->b, a[1], g->i64, ""), a[2],
+		barrier ? LLVMBuildPtrToInt(g->b, barrier, g->i64, "") : gen_int(g, 0)};
+
+	return checked_call(g, offsetof(struct ptx_runtime, bulk), numbers, 4, NULL);
+}
+
+/* The bytes, or none, of an access that checked code must not make. right: NULL in other code. */
+static LLVMValueRef if_right(struct gen *g, LLVMValueRef right, LLVMValueRef bytes)
+{
+	return right ? LLVMBuildSelect(g->b, right, bytes, LLVMConstNull(g->i32), "") : bytes;
+}
+
 /* cp.async.bulk [to], [from], bytes, [barrier]; or of a group, which has come when it is committed. Both may be in shared memory;
  * to that of several blocks: …, [barrier], mask. */
 static bool emit_bulk(struct gen *g, struct inst *i)
@@ -129,12 +174,18 @@ static bool emit_bulk(struct gen *g, struct inst *i)
 	bool counted = inst_has(i, MOD_mbarrier), in = inst_space(i) == SPACE_SHARED;
 	bool within = times(i, MOD_shared) == 2, many = inst_has(i, MOD_multicast);
 	unsigned count = i->operand_count, fixed = 3u + counted + many;
-	LLVMValueRef a[3], barrier;
+	LLVMValueRef a[3], barrier, right, made, bytes;
 
-	if (inst_has(i, MOD_commit_group))
+	if (inst_has(i, MOD_commit_group)) {
+		checked_order(g, PTX_BULK_COMMITTED, NULL);
 		return count == 0;
-	if (inst_has(i, MOD_wait_group))
+	}
+	if (inst_has(i, MOD_wait_group)) {
+		if (count == 1)
+			checked_order(
+				g, PTX_BULK_AWAITED, emit_operand(g, &i->operands[0], g->i64));
 		return count == 1;
+	}
 	if (inst_has(i, MOD_prefetch))
 		return count >= 2 && inst_has(i, MOD_L2) && i->operands[0].memory;
 	if (inst_has(i, MOD_reduce) || count < fixed || !inst_has(i, MOD_shared) ||
@@ -145,14 +196,18 @@ static bool emit_bulk(struct gen *g, struct inst *i)
 	a[0] = pointer(g, i, 0, in ? SPACE_SHARED : SPACE_GLOBAL);
 	a[1] = pointer(g, i, 1, in && !within ? SPACE_GLOBAL : SPACE_SHARED);
 	a[2] = number(g, i, 2);
-	barrier = counted ? pointer(g, i, 3, SPACE_SHARED) : NULL;
+	barrier = counted ? barrier_at(g, i, 3, PTX_UPDATES) : NULL;
 	if (!a[0] || !a[1] || (counted && !barrier))
 		return false;
-	if (many)
-		return cluster_copy(g, a[0], a[1], a[2], number(g, i, 4), barrier);
-	if (!emit_builtin(g, "ptx_copy_bulk", a, 3))
+	right = g->work->checked ? checked_bulk(g, a, barrier) : NULL;
+	made = if_right(g, right, a[2]);
+	bytes = LLVMBuildNeg(g->b, many ? LLVMBuildSub(g->b, a[2], made, "") : a[2], "");
+	a[2] = made;
+	if (many && !cluster_copy(g, a[0], a[1], made, number(g, i, 4), barrier))
 		return false;
-	return !counted || change(g, barrier, NULL, false, LLVMBuildNeg(g->b, number(g, i, 2), ""));
+	if (!many && !emit_builtin(g, "ptx_copy_bulk", a, 3))
+		return false;
+	return !counted || (many && !right) || change(g, barrier, NULL, false, bytes);
 }
 
 /* ---- boxes of tensors ---- */
@@ -198,9 +253,31 @@ static void put_numbers(struct gen *g, LLVMValueRef area, const struct operand *
 			gen_gep(g, g->b, area, gen_int(g, 4 * (from + k))));
 }
 
-/* Moves a box from or to shared memory; returns how many bytes it has. */
+/* Asks whether a box may be moved, and moves it then. *made: how many of its bytes have been; returns how many it has. */
+static LLVMValueRef checked_box(struct gen *g, LLVMValueRef move[6], LLVMValueRef box,
+	LLVMValueRef barrier, LLVMValueRef *made)
+{
+	LLVMBasicBlockRef from, work = gen_block(g, "move"), after = gen_block(g, "moved");
+	LLVMValueRef bytes = gen_alloca(g, g->i32, "bytes"), zero = LLVMConstNull(g->i32), right;
+	LLVMValueRef a[] = {move[1], move[2], move[3], LLVMBuildPtrToInt(g->b, box, g->i64, ""),
+		barrier ? LLVMBuildPtrToInt(g->b, barrier, g->i64, "") : gen_int(g, 0), bytes};
+
+	right = checked_call(g, offsetof(struct ptx_runtime, box), a, 6, NULL);
+	from = LLVMGetInsertBlock(g->b);
+	LLVMBuildCondBr(g->b, right, work, after);
+	LLVMPositionBuilderAtEnd(g->b, work);
+	LLVMValueRef all = call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, move, 6);
+	LLVMBuildBr(g->b, after);
+	LLVMPositionBuilderAtEnd(g->b, after);
+	*made = LLVMBuildPhi(g->b, g->i32, "");
+	LLVMAddIncoming(*made, &all, &work, 1);
+	LLVMAddIncoming(*made, &zero, &from, 1);
+	return LLVMBuildLoad2(g->b, g->i32, bytes, "");
+}
+
+/* Moves a box from or to shared memory; returns how many bytes it has. *made: how many were moved: all, or, in checked code, none. */
 static LLVMValueRef move_box(struct gen *g, const struct inst *i, uint32_t word, LLVMValueRef box,
-	const struct operand *offsets)
+	const struct operand *offsets, LLVMValueRef barrier, LLVMValueRef *made)
 {
 	const struct operand *map = &i->operands[tensor_operation(word) == TENSOR_LOAD];
 	LLVMValueRef area, at = cluster_place(g, box);
@@ -213,7 +290,9 @@ static LLVMValueRef move_box(struct gen *g, const struct inst *i, uint32_t word,
 		gen_gep(g, g->b, g->mem, emit_operand(g, map, g->i64)), area,
 		gen_gep(g, g->b, box, LLVMBuildNeg(g->b, at, "")), at};
 
-	return call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, a, 6);
+	if (g->work->checked)
+		return checked_box(g, a, box, barrier, made);
+	return *made = call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, a, 6);
 }
 
 /* cp.async.bulk.tensor [to], [map, position], [barrier], offsets of im2col, mask of a cluster's blocks, policy. */
@@ -222,7 +301,7 @@ static bool load_box(struct gen *g, struct inst *i, uint32_t word)
 	bool many = inst_has(i, MOD_multicast), im2col = tensor_mode(word);
 	unsigned next = 4 + im2col, fixed = next + many;
 	const struct operand *offsets = im2col ? &i->operands[4] : NULL;
-	LLVMValueRef to = pointer(g, i, 0, SPACE_SHARED), barrier, bytes, mask, first;
+	LLVMValueRef to = pointer(g, i, 0, SPACE_SHARED), barrier, bytes, made, mask, first;
 
 	if (i->operand_count < fixed || i->operand_count > fixed + 1 ||
 		inst_space(i) != SPACE_SHARED || !inst_has(i, MOD_global) || !to ||
@@ -230,30 +309,34 @@ static bool load_box(struct gen *g, struct inst *i, uint32_t word)
 		(im2col && (offsets->kind != OPERAND_VECTOR ||
 				   offsets->count + 2u != tensor_rank(word))))
 		return false;
-	barrier = pointer(g, i, 3, SPACE_SHARED);
+	barrier = barrier_at(g, i, 3, PTX_UPDATES);
 	if (!barrier)
 		return false;
 	if (!many) {
-		bytes = move_box(g, i, word, to, offsets);
+		bytes = move_box(g, i, word, to, offsets, barrier, &made);
 		return change(g, barrier, NULL, false, LLVMBuildNeg(g->b, bytes, ""));
 	}
 	mask = number(g, i, next);
 	first = cluster_first(g, to, mask);
-	return first &&
-	       cluster_copy(g, to, first, move_box(g, i, word, first, offsets), mask, barrier);
+	if (!first)
+		return false;
+	bytes = move_box(g, i, word, first, offsets, barrier, &made);
+	return cluster_copy(g, to, first, made, mask, barrier) &&
+	       (!g->work->checked ||
+		       change(g, barrier, NULL, false, LLVMBuildSub(g->b, made, bytes, "")));
 }
 
 /* cp.async.bulk.tensor [map, position], [from], policy; with .reduce it changes the tensor's elements. */
 static bool store_box(struct gen *g, struct inst *i, uint32_t word)
 {
 	unsigned count = i->operand_count;
-	LLVMValueRef from = count > 2 ? pointer(g, i, 2, SPACE_SHARED) : NULL;
+	LLVMValueRef from = count > 2 ? pointer(g, i, 2, SPACE_SHARED) : NULL, made;
 
 	if (!from || count > 4 || tensor_mode(word) || inst_space(i) != SPACE_GLOBAL ||
 		!inst_has(i, MOD_shared) || !inst_has(i, MOD_bulk_group) ||
 		(count > 3 && !is_policy(g, &i->operands[3])))
 		return false;
-	return move_box(g, i, word, from, NULL);
+	return move_box(g, i, word, from, NULL, NULL, &made);
 }
 
 static bool emit_tensor(struct gen *g, struct inst *i)
@@ -281,7 +364,7 @@ bool emit_async(struct gen *g, struct inst *i)
 	struct inst plain = *i;
 	uint32_t bytes = i->type_count == 1 ? ptx_type_bits[i->types[0]] / 8u : 0;
 	bool updates = inst_has(i, MOD_relaxed);
-	LLVMValueRef barrier = pointer(g, i, 2, inst_space(i));
+	LLVMValueRef barrier = barrier_at(g, i, 2, PTX_UPDATES);
 
 	if (!inst_has(i, MOD_mbarrier) || !i->operands[0].memory || bytes < 4 || !barrier ||
 		inst_has(i, MOD_global))
@@ -297,7 +380,7 @@ bool emit_async(struct gen *g, struct inst *i)
 /* The thread's copies have all been made: without .noinc that is one arrival more, which was not expected. */
 static bool emit_copies_arrive(struct gen *g, struct inst *i)
 {
-	LLVMValueRef barrier = i->operand_count == 1 ? pointer(g, i, 0, inst_space(i)) : NULL;
+	LLVMValueRef barrier = i->operand_count == 1 ? barrier_at(g, i, 0, PTX_UPDATES) : NULL;
 
 	checked_order(
 		g, PTX_AWAITED, gen_int(g, UINT32_MAX)); /* the barrier in memory has them now */
@@ -346,8 +429,14 @@ bool emit_copy(struct gen *g, struct inst *i)
 	LLVMValueRef out_of = take ? emit_address(g, from, SPACE_GLOBAL)
 				   : checked_address(g, i, from, SPACE_GLOBAL, access, NULL);
 	if (take) {
+		LLVMValueRef n = emit_operand(g, take, g->i32), right = NULL;
+
+		if (g->work->checked)
+			right = checked_rows(g, access, SPACE_GLOBAL,
+				LLVMBuildPtrToInt(g->b, out_of, g->i64, ""), n, 1, gen_int(g, 0),
+				NULL);
 		LLVMValueRef a[] = {
-			into, out_of, gen_int(g, (uint64_t)bytes), emit_operand(g, take, g->i32)};
+			into, out_of, gen_int(g, (uint64_t)bytes), if_right(g, right, n)};
 
 		return emit_builtin(g, "ptx_copy_filled", a, 4) != NULL;
 	}

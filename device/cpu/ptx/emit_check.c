@@ -6,6 +6,8 @@
  */
 #include "device/cpu/ptx/gen.h"
 
+#include <string.h>
+
 /* What is stored, as far as it has 8 bytes. */
 static LLVMValueRef as_number(struct gen *g, LLVMValueRef v)
 {
@@ -100,6 +102,29 @@ LLVMValueRef checked_address(struct gen *g, const struct inst *i, const struct o
 	return checked_pointer(g, i, emit_address(g, o, space), space, access, value);
 }
 
+LLVMValueRef checked_call(
+	struct gen *g, size_t member, LLVMValueRef *arguments, unsigned count, LLVMValueRef thread)
+{
+	LLVMValueRef a[12] = {g->launch, g->scratch}, right;
+
+	memcpy(a + 2, arguments, count * sizeof *a);
+	a[count + 2] = constant(g, g->line);
+	a[count + 3] = thread ? thread : thread_at_hand(g);
+	right = call_runtime(g, member, g->i32, a, count + 4);
+	return LLVMBuildICmp(g->b, LLVMIntNE, right, LLVMConstNull(g->i32), "");
+}
+
+LLVMValueRef checked_rows(struct gen *g, struct ptx_access access, unsigned space,
+	LLVMValueRef address, LLVMValueRef bytes, uint32_t count, LLVMValueRef pitch,
+	LLVMValueRef thread)
+{
+	access.shared = space == SPACE_SHARED;
+	LLVMValueRef a[] = {
+		address, bytes, constant(g, count), pitch, constant(g, ptx_access_pack(access))};
+
+	return checked_call(g, offsetof(struct ptx_runtime, rows), a, 5, thread);
+}
+
 static void order(struct gen *g, enum ptx_order order, uint32_t line, LLVMValueRef value)
 {
 	LLVMValueRef a[] = {g->launch, g->scratch, constant(g, order), constant(g, line),
@@ -132,6 +157,11 @@ void checked_region(struct gen *g, struct inst *i)
 	order(g, inst_has(i, MOD_warp) ? PTX_WARP_BARRIER : PTX_BARRIER, i->line,
 		gen_int(g, expected(g, i)));
 	g->in_body = in_body;
+}
+
+void checked_matrix(struct gen *g)
+{
+	order(g, PTX_WARP_BARRIER, g->line, NULL);
 }
 
 void checked_block(struct gen *g, enum ptx_order what, LLVMValueRef block)

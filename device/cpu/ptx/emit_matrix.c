@@ -89,6 +89,31 @@ static LLVMValueRef address(struct gen *g, const struct inst *i, unsigned k)
 	return LLVMBuildPtrToInt(g->b, emit_address(g, &i->operands[k], inst_space(i)), g->i64, "");
 }
 
+/* Of ldmatrix and stmatrix: the row of a lane, of as many as there are. */
+static LLVMValueRef checked_row(struct gen *g, const struct inst *i, LLVMValueRef at)
+{
+	struct ptx_access access = {
+		.bytes = 16, .align = 16, .kind = i->op == OP_ldmatrix ? PTX_READS : PTX_WRITES};
+	unsigned rows = 8 * matrix_operands(&i->operands[i->op == OP_stmatrix]);
+	LLVMBasicBlockRef from[2], look = gen_block(g, "look"), after = gen_block(g, "looked");
+	LLVMValueRef lane, values[2] = {at};
+
+	lane = LLVMBuildAnd(g->b, g->linear, LLVMConstInt(g->i32, 31, false), "");
+	lane = LLVMBuildICmp(g->b, LLVMIntULT, lane, LLVMConstInt(g->i32, rows, false), "");
+	from[0] = LLVMGetInsertBlock(g->b);
+	LLVMBuildCondBr(g->b, lane, look, after);
+	LLVMPositionBuilderAtEnd(g->b, look);
+	values[1] =
+		checked_pointer(g, i, gen_gep(g, g->b, g->mem, at), inst_space(i), access, NULL);
+	values[1] = LLVMBuildPtrToInt(g->b, values[1], g->i64, "");
+	from[1] = LLVMGetInsertBlock(g->b);
+	LLVMBuildBr(g->b, after);
+	LLVMPositionBuilderAtEnd(g->b, after);
+	at = LLVMBuildPhi(g->b, g->i64, "");
+	LLVMAddIncoming(at, values, from, 2);
+	return at;
+}
+
 /* A thread's operands, in order, but addresses first. */
 static void gather(struct gen *g, struct inst *i)
 {
@@ -99,8 +124,11 @@ static void gather(struct gen *g, struct inst *i)
 	note_presence(g);
 	for (unsigned k = i->dest_count; k < i->operand_count; k++)
 		if (is_address(i, k)) {
-			gen_mark(g,
-				LLVMBuildStore(g->b, address(g, i, k), area(g, at, g->linear, 8)));
+			LLVMValueRef v = address(g, i, k);
+
+			if (g->work->checked && (i->op == OP_ldmatrix || i->op == OP_stmatrix))
+				v = checked_row(g, i, v);
+			gen_mark(g, LLVMBuildStore(g->b, v, area(g, at, g->linear, 8)));
 			at += array_bytes(g, 8);
 		}
 	for (unsigned k = i->dest_count; k < i->operand_count; k++) {
@@ -154,7 +182,7 @@ static LLVMValueRef warp_function(struct gen *g, const struct warp_call *c)
 }
 
 /* A loop over the warps that take part, after the scalar code so far. */
-static bool for_each_warp(struct gen *g, const struct warp_call *c)
+static bool for_each_warp(struct gen *g, const struct inst *i, const struct warp_call *c)
 {
 	uint32_t warps = (g->work->threads + 31) / 32;
 	LLVMBuilderRef b = g->scalar, old = g->b;
@@ -187,6 +215,12 @@ static bool for_each_warp(struct gen *g, const struct warp_call *c)
 			c->numbers[0]);
 		arguments[2] = wgmma_shared(g);
 		arguments[3] = LLVMBuildAnd(b, w, LLVMConstInt(g->i32, 3, false), "");
+	}
+	if (g->work->checked && i->op == OP_wmma && c->addresses) {
+		LLVMBasicBlockRef move = gen_block(g, "move");
+
+		LLVMBuildCondBr(b, wmma_check(g, i, c, arguments, thread), move, next);
+		LLVMPositionBuilderAtEnd(b, move);
 	}
 	LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, arguments, LLVMCountParams(f), "");
 	LLVMBuildBr(b, next);
@@ -465,8 +499,10 @@ void emit_matrix_prepare(struct gen *g, struct inst *i)
 	for (uint32_t w = 0; w < warps && !all_take_part(g); w++)
 		LLVMBuildStore(
 			g->b, LLVMConstNull(g->i8), presence(g, LLVMConstInt(g->i32, w, false)));
+	if (c.addresses && !c.shared)
+		checked_matrix(g);
 	gen_over_threads(g, i, gather, all_take_part(g));
-	if (!for_each_warp(g, &c))
+	if (!for_each_warp(g, i, &c))
 		gen_unsupported(g, i);
 }
 

@@ -30,6 +30,9 @@ bool matrix_operation(const struct inst *i, unsigned type, unsigned *operation);
 
 /* emit_wmma.c: fills all but the element. False: no such instruction. */
 bool wmma_call(const struct inst *i, struct warp_call *c);
+/* In checked code: whether a warp may load or store its matrix. arguments: as the builtin gets them. */
+LLVMValueRef wmma_check(struct gen *g, const struct inst *i, const struct warp_call *c,
+	LLVMValueRef arguments[2], LLVMValueRef thread);
 
 /* emit_wgmma.c */
 bool wgmma_call(const struct inst *i, struct warp_call *c);

@@ -122,6 +122,34 @@ static bool find_transfer(const struct inst *i, const struct wmma_shape *s, stru
 	return true;
 }
 
+LLVMValueRef wmma_check(struct gen *g, const struct inst *i, const struct warp_call *c,
+	LLVMValueRef arguments[2], LLVMValueRef thread)
+{
+	uint32_t rows = (uint32_t)c->numbers[c->numbers[4] ? 1 : 0];
+	uint32_t columns = (uint32_t)c->numbers[c->numbers[4] ? 0 : 1];
+	uint32_t bytes = (uint32_t)c->numbers[2] / 8, registers = (uint32_t)c->numbers[3];
+	bool store = inst_has(i, MOD_store);
+	uint64_t array = (g->work->threads + 31ull) / 32 * 32 * c->element;
+	LLVMValueRef leading = gen_int(g, columns), address;
+	/* The manual wants each row to be aligned as a lane's part is large; hardware needs no more than 16 bytes. */
+	struct ptx_access access = {
+		.align = (uint8_t)(registers * c->element < 16 ? registers * c->element : 16),
+		.kind = store ? PTX_WRITES : PTX_READS};
+
+	if (c->numbers[5]) {
+		leading = LLVMBuildLoad2(g->b, g->i32,
+			gen_gep(g, g->b, arguments[1], gen_int(g, store ? registers * array : 0)),
+			"");
+		leading = LLVMBuildUDiv(
+			g->b, leading, LLVMConstInt(g->i32, c->numbers[6], false), "");
+		leading = LLVMBuildZExt(g->b, leading, g->i64, "");
+	}
+	address = LLVMBuildLoad2(g->b, g->i64, arguments[0], "");
+	return checked_rows(g, access, inst_space(i), address,
+		LLVMConstInt(g->i32, columns * bytes, false), rows,
+		LLVMBuildMul(g->b, leading, gen_int(g, bytes), ""), thread);
+}
+
 /* ---- multiplying ---- */
 
 static bool find_types(const struct inst *i, unsigned types[4])

@@ -282,10 +282,20 @@ LLVMValueRef checked_address(struct gen *g, const struct inst *i, const struct o
 /* As checked_address(), of a part of what such an operand points at. */
 LLVMValueRef checked_pointer(struct gen *g, const struct inst *i, LLVMValueRef pointer,
 	unsigned space, struct ptx_access access, LLVMValueRef value);
+/* Of the instruction at hand, in checked code alone: calls a member of struct ptx_runtime that returns whether accesses may be
+ * made. thread: NULL, that at hand. */
+LLVMValueRef checked_call(
+	struct gen *g, size_t member, LLVMValueRef *arguments, unsigned count, LLVMValueRef thread);
+/* The same, of `count` rows. space: that the instruction names. */
+LLVMValueRef checked_rows(struct gen *g, struct ptx_access access, unsigned space,
+	LLVMValueRef address, LLVMValueRef bytes, uint32_t count, LLVMValueRef pitch,
+	LLVMValueRef thread);
 /* Of the thread at hand, in the instruction at hand. */
 void checked_order(struct gen *g, enum ptx_order order, LLVMValueRef value);
 /* Before the loop of a region that begins with the instruction. */
 void checked_region(struct gen *g, struct inst *i);
+/* Before a matrix is loaded or stored, for which a warp's threads wait for each other. */
+void checked_matrix(struct gen *g);
 void checked_block(struct gen *g, enum ptx_order order, LLVMValueRef block);
 /* emit_texture.c */
 bool emit_texture(struct gen *g, struct inst *i);

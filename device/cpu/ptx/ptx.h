@@ -161,6 +161,9 @@ enum ptx_order {
 	PTX_FENCE,        /* value: not 0, with a strong access */
 	PTX_COMMITTED,    /* the thread's asynchronous copies so far are a group */
 	PTX_AWAITED, /* value: all but so many of the thread's groups are done; UINT32_MAX: all copies are */
+	PTX_BULK_COMMITTED, /* the same of bulk copies, which have groups of their own */
+	PTX_BULK_AWAITED,
+	PTX_PASSED, /* value: the address of a barrier in memory, and in bit 0 the parity of a phase of it that has ended; or 0 */
 };
 
 /* Functions of CUDA's device runtime, for ptx_runtime.device_call. */
@@ -224,6 +227,21 @@ struct ptx_runtime {
 	 * where that says what is wrong. */
 	uint32_t (*tensor)(const struct ptx_launch *launch, uint32_t word, const void *map,
 		const int32_t *numbers, void *shared, uint64_t at);
+	/* Called by checked code alone, as .access is, of instructions that access more than 16 bytes, or as many as a register says.
+	 * rows: `count` rows of as many bytes, `pitch` apart. Returns 0 if no access must be made. `access` says the rest; its
+	 * bytes are not looked at. */
+	uint32_t (*rows)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+		uint64_t address, uint32_t bytes, uint32_t count, uint64_t pitch, uint32_t access,
+		uint32_t line, uint32_t thread);
+	/* A bulk copy that is about to be made, and what the program is to wait for: a barrier in memory, or, if it is 0, the group
+	 * of the thread's. Returns as rows. */
+	uint32_t (*bulk)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+		uint64_t to, uint64_t from, uint32_t bytes, uint64_t barrier, uint32_t line,
+		uint32_t thread);
+	/* The same of a box of a tensor. */
+	uint32_t (*box)(const struct ptx_launch *launch, const struct ptx_scratch *scratch,
+		uint32_t word, const void *map, const int32_t *numbers, uint64_t shared,
+		uint64_t barrier, uint32_t *bytes, uint32_t line, uint32_t thread);
 };
 
 /* Runs blocks [first, end) of the grid, in linear order (x fastest), one after another. */

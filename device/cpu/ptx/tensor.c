@@ -357,20 +357,55 @@ static bool is_tensor(const struct tensor *t, uint32_t word)
 	return true;
 }
 
+static enum tensor_outcome set_out(struct walk *w, struct tensor *tensor, uint32_t word,
+	const void *map, const int32_t *numbers)
+{
+	memcpy(tensor, map, sizeof *tensor);
+	*w = (struct walk){.tensor = tensor, .operation = tensor_operation(word)};
+	if (!is_tensor(tensor, word))
+		return TENSOR_NO_MAP;
+	if (w->operation > TENSOR_STORE && !can_reduce(w->operation, tensor->type))
+		return TENSOR_UNSUPPORTED;
+	begin(w, numbers);
+	if (tensor->swizzle && w->row_bytes != (unsigned)PIECE << tensor->swizzle)
+		return TENSOR_NO_MAP; /* it would give pieces places outside of the box */
+	return TENSOR_DONE;
+}
+
+enum tensor_outcome tensor_visit(uint32_t word, const void *map, const int32_t *numbers,
+	void (*row)(void *owner, uint64_t address, uint32_t bytes), void *owner, uint32_t *bytes)
+{
+	struct tensor tensor;
+	struct walk w;
+	enum tensor_outcome outcome = set_out(&w, &tensor, word, map, numbers);
+
+	if (outcome != TENSOR_DONE)
+		return outcome;
+	for (uint64_t k = 0; k < w.rows; k++) {
+		int64_t size = element_bytes[tensor.type];
+		int64_t from = w.position[0] < 0 ? -w.position[0] * size : 0;
+		int64_t to = ((int64_t)tensor.sizes[0] - w.position[0]) * size;
+		uint64_t address;
+
+		if (to > (int64_t)w.row_bytes)
+			to = (int64_t)w.row_bytes;
+		if (find_row(&w, &address) && from < to)
+			row(owner, address + (uint64_t)from, (uint32_t)(to - from));
+		next_row(&w);
+	}
+	*bytes = (uint32_t)(w.rows * w.row_bytes);
+	return TENSOR_DONE;
+}
+
 enum tensor_outcome tensor_move(uint32_t word, const void *map, const int32_t *numbers,
 	uint8_t *shared, uint64_t at, uint64_t room, uint32_t *bytes)
 {
 	struct tensor tensor;
-	struct walk w = {.tensor = &tensor, .operation = tensor_operation(word)};
+	struct walk w;
+	enum tensor_outcome outcome = set_out(&w, &tensor, word, map, numbers);
 
-	memcpy(&tensor, map, sizeof tensor);
-	if (!is_tensor(&tensor, word))
-		return TENSOR_NO_MAP;
-	if (w.operation > TENSOR_STORE && !can_reduce(w.operation, tensor.type))
-		return TENSOR_UNSUPPORTED;
-	begin(&w, numbers);
-	if (tensor.swizzle && w.row_bytes != (unsigned)PIECE << tensor.swizzle)
-		return TENSOR_NO_MAP; /* it would give pieces places outside of the box */
+	if (outcome != TENSOR_DONE)
+		return outcome;
 	if (w.row_bytes % PIECE || at % ALIGN || at > room || w.rows * w.row_bytes > room - at)
 		return TENSOR_OUTSIDE;
 	for (uint64_t row = 0; row < w.rows; row++, at += w.row_bytes) {

@@ -24,9 +24,23 @@ static void check(CUresult result, const char *what)
 	exit(2);
 }
 
+/* Of 8 by 8 ints, in boxes of 8 by 4. */
+static CUtensorMap map_of(CUdeviceptr data)
+{
+	cuuint64_t sizes[] = {8, 8}, stride = 32;
+	cuuint32_t box[] = {8, 4}, ones[] = {1, 1};
+	CUtensorMap map;
+
+	check(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, 2, (void *)data, sizes,
+		      &stride, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+		      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+		"cuTensorMapEncodeTiled");
+	return map;
+}
+
 int main(int argc, char **argv)
 {
-	CUdeviceptr data, fresh, freed, left;
+	CUdeviceptr data, fresh, freed, left, map;
 	int values[SIZE];
 	CUcontext context;
 	CUmodule module;
@@ -37,11 +51,13 @@ int main(int argc, char **argv)
 	check(cuCtxCreate(&context, NULL, 0, 0), "cuCtxCreate");
 	check(cuModuleLoadData(&module, faults_ptx), "cuModuleLoadData");
 	check(cuMemAlloc(&left, 1234), "cuMemAlloc");
+	check(cuMemAlloc(&map, sizeof(CUtensorMap)), "cuMemAlloc");
 	for (int i = 1; i < argc; i++) {
-		void *arguments[] = {&data, &fresh, &freed};
+		void *arguments[] = {&data, &fresh, &freed, &map};
 		const char *colon = strchr(argv[i], ':'), *name = colon ? colon + 1 : argv[i];
 		CUipcMemHandle handle;
 		CUfunction function;
+		CUtensorMap tensor;
 
 		/* The host writes to it by itself. */
 		check(cuMemAllocManaged(&data, sizeof values, CU_MEM_ATTACH_GLOBAL),
@@ -50,6 +66,8 @@ int main(int argc, char **argv)
 		check(cuMemAlloc(&freed, sizeof values), "cuMemAlloc");
 		memcpy((void *)data, values, sizeof values);
 		check(cuMemFree(freed), "cuMemFree");
+		tensor = map_of(data);
+		check(cuMemcpyHtoD(map, &tensor, sizeof tensor), "cuMemcpyHtoD");
 		if (colon)
 			check(cuIpcGetMemHandle(&handle, fresh), "cuIpcGetMemHandle");
 		check(cuModuleGetFunction(&function, module, name), name);
@@ -66,5 +84,6 @@ int main(int argc, char **argv)
 		check(cuMemFree(data), "cuMemFree");
 		check(cuMemFree(fresh), "cuMemFree");
 	}
+	check(cuMemFree(map), "cuMemFree");
 	return 0;
 }

@@ -22,33 +22,33 @@ REPORT = re.compile(r"=+ (.*)\n=+   at kernel (\w+), line \d+ of the PTX, \S*fau
 
 
 def make_ptx():
-    subprocess.run(["clang-19", "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_80",
-                    "--cuda-path=/nonexistent", "--cuda-feature=+ptx71", "-fdeclspec", "-gline-tables-only",
+    subprocess.run(["clang-19", "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_90",
+                    "--cuda-path=/nonexistent", "--cuda-feature=+ptx80", "-fdeclspec", "-gline-tables-only",
                     f"-ffile-prefix-map={HERE.parents[2]}/=", "-O2",
                     "-S", "-I" + str(HERE.parents[2] / "examples"), "faults.cu", "-o", "faults.ptx"], cwd=HERE,
                    check=True)
 
 
 def planted():
-    """(kernel, line, first words of the report) of each fault."""
-    kernel, faults = None, []
+    """The kernels, and (kernel, line, first words of the report) of each fault."""
+    kernels, faults = [], []
     for number, line in enumerate((HERE / "faults.cu").read_text().splitlines(), 1):
         begins = re.match(r"KERNEL (\w+)\(", line)
-        kernel = begins.group(1) if begins else kernel
+        if begins:
+            kernels.append(begins.group(1))
         fault = re.search(r"/\* FAULT: (.*?) \*/", line)
         if fault:
-            faults.append((kernel, number, fault.group(1)))
-    return faults
+            faults.append((kernels[-1], number, fault.group(1)))
+    return kernels, faults
 
 
 def main():
-    faults = planted()
-    kernels = [kernel for kernel, _, _ in faults]
+    kernels, faults = planted()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
     wrong = []
     with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}) as gdevd:
         code, out, err = gdevd.run([gdevd.gdev, "run", "--check", f"--error-exitcode={STATUS}", sys.argv[1], *kernels],
-                                   timeout=250)
+                                   timeout=500)
         reports = [(kernel, int(line), title, detail) for title, kernel, line, detail in REPORT.findall(err)]
         for kernel, line, title, detail in reports:
             if not any(fault[:2] == (kernel, line) and title.startswith(fault[2]) for fault in faults):
