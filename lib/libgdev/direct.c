@@ -144,8 +144,8 @@ static void leave_direction(
 
 	__atomic_fetch_sub(&header->direct_copying[direction], 1, __ATOMIC_SEQ_CST);
 	if (!allowed(session, direction) ||
-		now_ns - atomic_load_explicit(&session->direct_told_ns, memory_order_relaxed) >
-			TELL_NS)
+		now_ns > atomic_load_explicit(&session->direct_told_ns, memory_order_relaxed) +
+				 TELL_NS)
 		tell_worker(session, now_ns);
 }
 

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_S 20
+#define PATIENCE_S 60
 #define MIB (1ull << 20)
 #define LARGE (64 * MIB) /* no such memory is at hand */
 
@@ -275,7 +275,7 @@ static pid_t fork_child(int ends[2])
 	child = fork();
 	if (child)
 		return child;
-	alarm(3 * PATIENCE_S); /* it may hang */
+	alarm(5 * PATIENCE_S); /* it may hang */
 	close(ends[1]);
 	must(sockets_open() - sockets_at_first);
 	must(cuCtxSynchronize() != CUDA_ERROR_NOT_INITIALIZED);

@@ -29,7 +29,7 @@ def main():
             program.stdin.flush()
         for line in program.stdout:
             print(line, end="", flush=True)
-        code = program.wait(60)
+        code = program.wait(250)
         if code:
             print("# gdevd's log:\n# " + gdevd.log(40).replace("\n", "\n# "))
     return 1 if code else 0

@@ -21,7 +21,7 @@ FAKED = "test_peer", "test_peer_graph", "test_peer_access"  # whose kernels that
 
 def run(build, what, config, vgpus, command, environment=None, of_gdevd=None):
     with lab.Gdevd(build, config, vgpus, of_gdevd) as gdevd:
-        code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout=250, environment=environment)
+        code, out, err = gdevd.run([gdevd.gdev, "run", *command], timeout=550, environment=environment)
         print(f"-- {what}: exit status {code}\n{out}", flush=True)
         sys.stderr.write(err)
         if code:

@@ -41,8 +41,9 @@ static void start(void)
 }
 
 static atomic_int launches;
+static atomic_bool over;
 
-/* Launches, copies, and waits on a stream of its own, without end or so many times. */
+/* Launches, copies, and waits on a stream of its own, so many times or until it is over. */
 static void *work(void *argument)
 {
 	long rounds = (long)argument;
@@ -54,7 +55,7 @@ static void *work(void *argument)
 	if (cuCtxSetCurrent(context) || cuStreamCreate(&stream, 0) || cuMemAlloc(&words, 1024) ||
 		cuMemsetD32Async(words, 0, 256, stream))
 		return (void *)1;
-	for (long i = 1; i <= rounds || !rounds; i++) {
+	for (long i = 1; i <= rounds || (!rounds && !over); i++) {
 		if (cuLaunchKernel(add, 1, 1, 1, 256, 1, 1, 0, stream, params, NULL) ||
 			cuMemcpyDtoHAsync(&got, words, 4, stream) || cuStreamSynchronize(stream) ||
 			got != i)
@@ -174,7 +175,7 @@ static int fork_under_way(void)
 	int status;
 
 	start();
-	run_threads(threads, 200);
+	run_threads(threads, 0);
 	for (int i = 0; i < 5; i++) {
 		pid_t pid = fork();
 		if (!pid) {
@@ -184,6 +185,7 @@ static int fork_under_way(void)
 		if (waitpid(pid, &status, 0) != pid || status)
 			return 1;
 	}
+	over = true;
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], &result);
 		if (result)

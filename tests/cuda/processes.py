@@ -80,7 +80,7 @@ def main():
     checks = Checks()
     memory = {"device_memory": "1G"} if lab.SOFTWARE else {}
     with lab.Gdevd(build, memory, {"gdev0": {}, "second": {}}) as gdevd:
-        def run(case, environment=None, timeout=60):
+        def run(case, environment=None, timeout=250):
             # Neither a forked child nor a process that exits under way gives back what it has.
             options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
             try:

@@ -21,7 +21,7 @@ def main():
     lab.end_on_signals()
     build = Path(os.environ.get("GDEV_BUILD") or lab.ROOT / "build")
     with lab.Gdevd(build, {"device_memory": "1G"} if lab.SOFTWARE else {}, {"gdev0": {}}) as gdevd:
-        code, _, said = gdevd.run([gdevd.gdev, "run", sys.argv[1]], 250, {"GDEV_LOG": "failed"})
+        code, _, said = gdevd.run([gdevd.gdev, "run", sys.argv[1]], 550, {"GDEV_LOG": "failed"})
     calls = FAILED.findall(said)
     bare = {f"{name}: {result}{why}" for name, result, why in calls if not re.match(r": \S.{5}", why) or UNKNOWN in why}
     for line in sorted(bare):

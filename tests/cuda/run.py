@@ -33,7 +33,7 @@ def main():
 
 def run(build, config, environment, tests=()):
     with lab.Gdevd(build, config, {"gdev0": {}}, environment) as gdevd:
-        code, out, err = gdevd.run([gdevd.gdev, "run", *sys.argv[1:], *tests], timeout=250)
+        code, out, err = gdevd.run([gdevd.gdev, "run", *sys.argv[1:], *tests], timeout=550)
         sys.stdout.write(out)
         sys.stderr.write(err)
         if code:

@@ -40,8 +40,8 @@ struct vendor {
 static struct vendor *vendor;
 
 #define MOST_ENDS (sizeof vendor->ended / sizeof *vendor->ended)
-#define SETUP_SECONDS 40
-#define ROW_SECONDS 6
+#define SETUP_SECONDS 200
+#define ROW_SECONDS 60
 
 bool errors_of_vendor(void)
 {

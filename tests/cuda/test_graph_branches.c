@@ -9,7 +9,7 @@
 
 #include "fixture.h"
 
-enum { NODES = 120, LAUNCHES = 20, PATIENCE_MS = 20000 };
+enum { NODES = 120, LAUNCHES = 20, PATIENCE_MS = 120000 };
 
 static CUgraphNode add_kernel(
 	CUgraph graph, const CUgraphNode *after, size_t count, const char *name, void **params)

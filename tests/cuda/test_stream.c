@@ -56,6 +56,7 @@ static void a_destroyed_stream_still_does_its_work(void **state)
 	CUstream stream;
 
 	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	assert_success(cuCtxSynchronize());
 	gate_close(&gate, stream);
 	assert_success(launch_on(stream, "add", 4, 256, &memory, &n, &v));
 	assert_success(cuStreamDestroy(stream));
@@ -116,8 +117,8 @@ static void blocking_streams_wait_for_the_default_stream(void **state)
 
 static void wait_until_done(CUstream stream)
 {
-	for (int i = 0; i < 20000 && cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; i++)
-		usleep(500);
+	for (int i = 0; i < 120000 && cuStreamQuery(stream) == CUDA_ERROR_NOT_READY; i++)
+		usleep(1000);
 	assert_success(cuStreamQuery(stream));
 }
 
@@ -158,6 +159,7 @@ static void a_stream_waits_for_an_event(void **state)
 	assert_success(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
 	assert_success(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
 	assert_success(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	assert_success(cuCtxSynchronize());
 	gate_close(&gate, first);
 	assert_success(launch_on(first, "add", 1, 256, &memory, &n, &v));
 	assert_success(cuEventRecord(event, first));
@@ -189,6 +191,7 @@ static void events_measure_time(void **state)
 	assert_success(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
 	assert_result(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_INVALID_HANDLE);
 	assert_success(cuEventRecord(start, NULL));
+	assert_success(cuEventSynchronize(start));
 	gate_close(&gate, NULL);
 	assert_success(cuEventRecord(end, NULL));
 	assert_result(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_NOT_READY);
@@ -351,45 +354,56 @@ static void each_thread_has_a_default_stream_of_its_own(void **state)
 }
 
 /* Not run against NVIDIA's driver, which may crash. */
-static struct gate first, second;
-static atomic_bool is_over, was_late;
+static struct endless {
+	CUstream stream;
+	volatile uint32_t *turn; /* a stream's work k ends when it is k */
+	atomic_bool is_over;
+} endless;
 
-/* Puts more on the stream before what is there can end, and lets that end after two seconds at the latest. */
-static void *go_on(void *stream)
+static void add_turn(uint32_t turn)
 {
-	usleep(300000); /* the other thread waits by then */
+	assert_success(cuStreamWaitValue32(
+		endless.stream, (CUdeviceptr)endless.turn, turn, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+/* Puts more on the stream before what is there can end, again and again: the stream is never without work. */
+static void *go_on(void *argument)
+{
+	uint32_t turn = 1;
+
 	assert_success(cuCtxSetCurrent(fixture_context));
-	gate_close(&second, stream);
-	gate_open(&first);
-	for (int i = 0; i < 200 && !is_over; i++)
-		usleep(10000);
-	was_late = !is_over;
-	gate_open(&second);
+	while (!endless.is_over) {
+		add_turn(turn + 1);
+		*endless.turn = turn++;
+		usleep(1000);
+	}
+	*endless.turn = turn;
 	return NULL;
 }
 
 static void a_wait_with_a_limit_is_for_what_was_there_when_it_began(void **state)
 {
 	__typeof__(cuGdevStreamWait) *wait = NULL;
-	CUstream stream;
+	CUresult result;
 	pthread_t thread;
 
 	cuGetProcAddress("cuGdevStreamWait", (void **)&wait, CUDA_VERSION, 0, NULL);
 	if (!wait)
 		skip();
-	assert_success(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	assert_success(wait(stream, 0));
-	gate_close(&first, stream);
-	assert_result(wait(stream, 1000000), CUDA_ERROR_NOT_READY);
-	pthread_create(&thread, NULL, go_on, stream);
-	assert_success(wait(stream, 60000000000));
-	is_over = true;
+	assert_success(cuStreamCreate(&endless.stream, CU_STREAM_NON_BLOCKING));
+	assert_success(cuMemHostAlloc((void **)&endless.turn, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+	*endless.turn = 0;
+	assert_success(wait(endless.stream, 0));
+	add_turn(1);
+	assert_result(wait(endless.stream, 1000000), CUDA_ERROR_NOT_READY);
+	pthread_create(&thread, NULL, go_on, NULL);
+	result = wait(endless.stream, 60000000000);
+	endless.is_over = true;
 	pthread_join(thread, NULL);
-	assert_false(was_late);
-	assert_success(wait(stream, 60000000000));
-	gate_free(&first);
-	gate_free(&second);
-	assert_success(cuStreamDestroy(stream));
+	assert_success(result);
+	assert_success(wait(endless.stream, 60000000000));
+	assert_success(cuStreamDestroy(endless.stream));
+	assert_success(cuMemFreeHost((void *)endless.turn));
 }
 
 static void garbage_is_no_stream(void **state)

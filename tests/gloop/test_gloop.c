@@ -634,7 +634,7 @@ static void test_blocks_talk_to_each_other(void **state)
 static void *answer_once(void *argument)
 {
 	struct pollfd heard = {*(int *)argument, POLLIN, 0};
-	const char *said = poll(&heard, 1, 60000) == 1 ? "pong" : "no";
+	const char *said = poll(&heard, 1, 120000) == 1 ? "pong" : "no";
 
 	if (send(heard.fd, said, strlen(said), 0) < 0)
 		abort();

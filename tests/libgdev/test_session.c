@@ -185,7 +185,7 @@ static void a_forked_child_has_lost_the_session_and_can_open_its_own(void **stat
 
 #define LARGE (256ull << 20) /* is not kept for reuse */
 #define SLOW "slow"
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 120000
 
 static atomic_bool is_late, is_over;
 
@@ -281,7 +281,7 @@ static void *free_large(void *address)
 
 static void wait_done(unsigned count)
 {
-	for (int i = 0; i < 60000 && done < count; i++)
+	for (int i = 0; i < PATIENCE_MS && done < count; i++)
 		usleep(1000);
 	assert_int_equal(done, count);
 }
@@ -330,7 +330,7 @@ static void *alloc_part(void *argument)
 
 static void wait_records(unsigned count)
 {
-	for (int i = 0; i < 5000 && fake_worker->records < count; i++)
+	for (int i = 0; i < PATIENCE_MS && fake_worker->records < count; i++)
 		usleep(1000);
 	assert_true(fake_worker->records >= count);
 }
@@ -457,8 +457,8 @@ static void host_functions_run_when_their_stream_is_there(void **state)
 	assert_int_equal(gdev_stream_call(stream, note, (void *)0), 0);
 	assert_int_equal(gdev_stream_call(other, note, (void *)1), 0);
 	assert_int_equal(gdev_stream_call(stream, note, (void *)2), 0);
-	for (int i = 0; i < 2000 && calls < 1; i++)
-		usleep(500);
+	for (int i = 0; i < PATIENCE_MS && calls < 1; i++)
+		usleep(1000);
 	assert_int_equal(calls, 1); /* other's: nothing is before it */
 	assert_int_equal(order[1], 1);
 	fake_worker->held = false;
@@ -487,8 +487,8 @@ static void host_functions_of_a_lost_session_are_told(void **state)
 	assert_int_equal(gdev_copy_async(stream, &copy), 0);
 	assert_int_equal(gdev_stream_call(stream, note_error, &error), 0);
 	fake_worker_kill(fake_worker);
-	for (int i = 0; i < 2000 && !calls; i++)
-		usleep(500);
+	for (int i = 0; i < PATIENCE_MS && !calls; i++)
+		usleep(1000);
 	assert_int_equal(calls, 1);
 	assert_int_equal(error, -GDEV_E_SESSION_LOST);
 }

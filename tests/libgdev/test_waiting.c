@@ -115,7 +115,7 @@ static void a_wait_like_those_before_is_awake_at_its_end(void **state)
 	do {
 		wakes = fake_worker->wakes;
 		copy_and_wait(&copy, 5000);
-		assert_true(clock_now_ns() - start_ns < 60 * NS_PER_S);
+		assert_true(clock_now_ns() - start_ns < 200 * NS_PER_S);
 	} while (fake_worker->wakes != wakes);
 	for (unsigned i = 0; i < array_length(lengths); i++)
 		copy_and_wait(&copy, lengths[i]);

@@ -16,6 +16,8 @@
 #include <gdev/ptask.h>
 
 #define N 1000
+#define PATIENCE_S 120 /* for what comes for certain, on a busy machine */
+#define PATIENCE_MS (1000 * PATIENCE_S)
 #define SECOND_NS 1000000000ull
 
 /* A deadline. */

@@ -42,7 +42,7 @@ static struct gdev_port *find(struct fixture *f, const char *name)
 {
 	struct gdev_port *found;
 
-	good(f->graph, gdev_port_find(f->graph, name, in_seconds(20), &found));
+	good(f->graph, gdev_port_find(f->graph, name, in_seconds(PATIENCE_S), &found));
 	return found;
 }
 
@@ -99,7 +99,7 @@ static int play_last(const char *name, const char *where, int factor, int count)
 	good(f->graph, gdev_graph_run(f->graph));
 	for (int i = 0; i < count; i++)
 		pull_ints(f, out, 30 * i, 30);
-	return gdev_pull(out, in_seconds(20), &block) != -ENODATA;
+	return gdev_pull(out, in_seconds(PATIENCE_S), &block) != -ENODATA;
 }
 
 /* Waits to be killed, with a part that is complete (`complete`), or not. */
@@ -150,7 +150,7 @@ static int play_stranger(const char *name, const char *where, int uid, int group
 
 	if (become(uid, group))
 		return 100;
-	if (gdev_graph_attach(name, in_seconds(20), &graph))
+	if (gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph))
 		return 101;
 	return -gdev_graph_load(graph, kernels_ptx, strlen(kernels_ptx) + 1, NULL, 0, &module);
 }
@@ -198,7 +198,7 @@ static int play_own_close(const char *name, const char *where, int first, int co
 	good(f->graph, gdev_graph_run(f->graph));
 	if (say() || sigwait(&told, &signal))
 		return 1;
-	alarm(60);
+	alarm(PATIENCE_S);
 	gdev_graph_close(f->graph);
 	return 0;
 }
@@ -241,8 +241,8 @@ static int play_nice(const char *name, const char *where, int nice, int count)
 
 	if (setpriority(PRIO_PROCESS, 0, nice))
 		return 100;
-	good(NULL, gdev_graph_attach(name, in_seconds(20), &graph));
-	good(graph, gdev_channel_find(graph, where, in_seconds(20), &to));
+	good(NULL, gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph));
+	good(graph, gdev_channel_find(graph, where, in_seconds(PATIENCE_S), &to));
 	good(graph, gdev_push_bytes(to, values, sizeof values, GDEV_FOREVER));
 	return 0;
 }

@@ -32,8 +32,8 @@ static struct gdev_channel *open_channel(const char *name, const char *where)
 	struct gdev_channel *found;
 	struct gdev_graph *graph;
 
-	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
-	check(gdev_channel_find(graph, where, in_seconds(20), &found), where);
+	check(gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(PATIENCE_S), &found), where);
 	return found;
 }
 
@@ -60,8 +60,8 @@ static int play_push_twice(const char *name, const char *where, int first, int c
 	struct gdev_datablock *block;
 	int *values;
 
-	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
-	check(gdev_channel_find(graph, where, in_seconds(20), &to), where);
+	check(gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(PATIENCE_S), &to), where);
 	for (int turn = 0; turn < count; turn++) {
 		check(gdev_datablock_create(graph, gdev_channel_template(to), 0, &block), "create");
 		check(gdev_datablock_map(block, true, (void **)&values), "map");
@@ -110,19 +110,19 @@ static int play_pass(const char *name, const char *where, int first, int count)
 	struct gdev_graph *graph;
 	int error, turn = 0;
 
-	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
-	check(gdev_channel_find(graph, "first.out", in_seconds(20), &from), "first.out");
-	check(gdev_channel_find(graph, "second.in", in_seconds(20), &to), "second.in");
+	check(gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph), "attach");
+	check(gdev_channel_find(graph, "first.out", in_seconds(PATIENCE_S), &from), "first.out");
+	check(gdev_channel_find(graph, "second.in", in_seconds(PATIENCE_S), &to), "second.in");
 	while ((error = gdev_pull(from, 0, &block)) != -ENODATA) {
 		struct pollfd ready = {.fd = gdev_graph_descriptor(graph), .events = POLLIN};
 		if (error == -EAGAIN) {
-			if (poll(&ready, 1, 20000) != 1)
+			if (poll(&ready, 1, PATIENCE_MS) != 1)
 				return 1;
 			continue;
 		}
 		check(error, "pull");
 		while ((error = gdev_push(to, block, 0)) == -EAGAIN)
-			if (poll(&ready, 1, 20000) != 1)
+			if (poll(&ready, 1, PATIENCE_MS) != 1)
 				return 1;
 		check(error, "push");
 		gdev_datablock_put(block);
@@ -157,7 +157,7 @@ static void leave_child(void)
 	if (!child) {
 		for (int fd = 0; fd < 3; fd++)
 			close(fd); /* the test's runner waits for their ends */
-		alarm(60);         /* if the test fails, and does not end it */
+		alarm(PATIENCE_S); /* if the test fails, and does not end it */
 		for (;;)
 			pause();
 	}
@@ -181,10 +181,10 @@ static int play_inherit(const char *name, const char *where, int first, int coun
 	int values[N], status = 1;
 	pid_t child;
 
-	check(gdev_pull(from, in_seconds(20), &block), "pull");
+	check(gdev_pull(from, in_seconds(PATIENCE_S), &block), "pull");
 	child = fork();
 	if (!child) {
-		alarm(60);
+		alarm(PATIENCE_S);
 		gdev_datablock_put(block);
 		_exit(0);
 	}
@@ -242,11 +242,12 @@ static int play_try(const char *name, const char *where, int uid, int group)
 
 	if (setgroups(1, groups) || setgid(12345) || setuid((uid_t)uid))
 		return 100;
-	error = gdev_graph_attach(name, in_seconds(20), &graph);
+	error = gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph);
 	if (error)
 		return error == -EACCES ? 0 : 101;
 	for (int pull = 0; pull < 2; pull++) {
-		error = gdev_channel_find(graph, pull ? "out" : "in", in_seconds(20), &found);
+		error = gdev_channel_find(
+			graph, pull ? "out" : "in", in_seconds(PATIENCE_S), &found);
 		if (error && error != -EACCES)
 			return 102;
 		may |= error ? 0 : 2 << pull;
@@ -265,8 +266,8 @@ static int play_change(const char *name, const char *where, int uid, int count)
 
 	if (setgroups(0, NULL) || setgid(12345) || setuid((uid_t)uid))
 		return 100;
-	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
-	check(gdev_channel_find(graph, where, in_seconds(20), &to), where);
+	check(gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph), "attach");
+	check(gdev_channel_find(graph, where, in_seconds(PATIENCE_S), &to), where);
 	for (int turn = 0; turn < count; turn++) {
 		check(gdev_datablock_create(graph, gdev_channel_template(to), 0, &block), "create");
 		check(gdev_datablock_map(block, true, (void **)&values), "map");
@@ -287,7 +288,7 @@ static int play_visit(const char *name, const char *where, int first, int count)
 {
 	struct gdev_graph *graph;
 
-	check(gdev_graph_attach(name, in_seconds(20), &graph), "attach");
+	check(gdev_graph_attach(name, in_seconds(PATIENCE_S), &graph), "attach");
 	gdev_graph_close(graph);
 	if (write(STDOUT_FILENO, "!", 1) != 1)
 		return 1;
@@ -312,7 +313,7 @@ static int play_outlive(const char *name, const char *where, int first, int coun
 	check(connect(connection, (struct sockaddr *)&address, sizeof address), "connect");
 	if (fork())
 		return 0;
-	alarm(20);
+	alarm(PATIENCE_S);
 	while (getppid() == parent)
 		usleep(1000);
 	snprintf(request.name, sizeof request.name, "%s", name);

@@ -208,7 +208,7 @@ static void test_manual(void **state)
 	ready[0] = (struct pollfd){.fd = gdev_graph_descriptor(f->graph), .events = POLLIN};
 	ready[1] = (struct pollfd){.fd = out[0], .events = POLLIN};
 	while (got < BLOCKS * sizeof values) {
-		assert_true(poll(ready, 2, 60000) > 0);
+		assert_true(poll(ready, 2, PATIENCE_MS) > 0);
 		if (ready[0].revents)
 			good(f->graph, gdev_graph_advance(f->graph));
 		if (ready[1].revents)

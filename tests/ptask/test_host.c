@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -70,7 +71,7 @@ static void poll_and_advance(struct fixture *f)
 {
 	struct pollfd ready = {.fd = gdev_graph_descriptor(f->graph), .events = POLLIN};
 
-	assert_int_equal(poll(&ready, 1, 30000), 1);
+	assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
 	good(f->graph, gdev_graph_advance(f->graph));
 }
 
@@ -191,7 +192,7 @@ static void test_source_in_vain(void **state)
 	close(ends[1]);
 	good(f->graph, gdev_graph_run(f->graph));
 	close(ends[0]);
-	for (int i = 0; i < 30000 && !info.ended; i++) {
+	for (int i = 0; i < PATIENCE_MS && !info.ended; i++) {
 		good(f->graph, gdev_ptask_query(source, &info));
 		usleep(1000);
 	}
@@ -201,22 +202,49 @@ static void test_source_in_vain(void **state)
 
 /* ---- a worker that does not run ---- */
 
-/* Of the one session that there is. */
+/* Of the one session that there is when those of earlier tests have ended. */
 static pid_t find_worker(void)
 {
 	char command[600], line[400];
-	int pid = 0;
+	int pid = 0, count = 0;
 	FILE *status;
 
 	snprintf(command, sizeof command, "%s/cli/gdev status --json", getenv("GDEV_BUILD"));
-	status = popen(command, "r");
-	assert_non_null(status);
-	while (fgets(line, sizeof line, status))
-		if (strstr(line, "\"worker_pid\""))
-			pid = atoi(strchr(strstr(line, "\"worker_pid\""), ':') + 1);
-	assert_int_equal(pclose(status), 0);
+	while (count != 1) {
+		status = popen(command, "r");
+		assert_non_null(status);
+		count = 0;
+		while (fgets(line, sizeof line, status))
+			if (strstr(line, "\"worker_pid\"")) {
+				pid = atoi(strchr(strstr(line, "\"worker_pid\""), ':') + 1);
+				count++;
+			}
+		assert_int_equal(pclose(status), 0);
+	}
 	assert_in_range(pid, 2, INT_MAX);
 	return pid;
+}
+
+/* Stops all threads of the process, and returns when they stand still. */
+static void stop(pid_t process)
+{
+	char path[64], line[400];
+	glob_t threads;
+	bool running = true;
+
+	assert_int_equal(kill(process, SIGSTOP), 0);
+	snprintf(path, sizeof path, "/proc/%d/task/*/stat", process);
+	while (running) {
+		running = false;
+		assert_int_equal(glob(path, 0, NULL, &threads), 0);
+		for (size_t i = 0; i < threads.gl_pathc; i++) {
+			FILE *stat = fopen(threads.gl_pathv[i], "r");
+			running |= stat && fgets(line, sizeof line, stat) && !strstr(line, ") T ");
+			if (stat)
+				fclose(stat);
+		}
+		globfree(&threads);
+	}
 }
 
 /* A push without a deadline does not wait for the worker either; what was pushed flows when that goes on. */
@@ -236,8 +264,8 @@ static void test_stopped_worker(void **state)
 	good(f->graph, gdev_datablock_create(f->graph, f->ints, 0, &block));
 	good(f->graph, gdev_push(in, block, GDEV_FOREVER)); /* its memory is there from here on */
 	pushed++;
-	alarm(60);
-	assert_int_equal(kill(worker, SIGSTOP), 0);
+	alarm(PATIENCE_S);
+	stop(worker);
 	while (!error && pushed < 100000) {
 		error = gdev_push(in, block, 0);
 		pushed += !error;

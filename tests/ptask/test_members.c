@@ -748,6 +748,6 @@ int main(void)
 	};
 
 	world.socket = world.bell = -1;
-	alarm(200); /* what goes wrong may do so without end */
+	alarm(290); /* what goes wrong may do so without end */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

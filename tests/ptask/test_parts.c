@@ -32,7 +32,7 @@ static struct gdev_port *find(struct gdev_graph *graph, const char *name)
 {
 	struct gdev_port *port;
 
-	good(graph, gdev_port_find(graph, name, in_seconds(20), &port));
+	good(graph, gdev_port_find(graph, name, in_seconds(PATIENCE_S), &port));
 	return port;
 }
 
@@ -198,7 +198,7 @@ static void test_killed(void **state)
 	assert_non_null(strstr(text, "2 ptasks"));
 	kill_it(stays);
 	kill_it(goes);
-	for (int i = 0; i < 1000 && !gone; i++) {
+	for (uint64_t until = in_seconds(PATIENCE_S); !gone && in_seconds(0) < until;) {
 		run_gdev("graph show dies", text, sizeof text);
 		gone = strstr(text, "1 ptasks") && strstr(text, "stays");
 	}
@@ -318,7 +318,7 @@ static void test_own_session_ports(void **state)
 		pull_ints(&owner, out[1], i + 1, 1);
 	}
 	good(f->owner, gdev_channel_end(in));
-	assert_int_equal(gdev_pull(out[1], in_seconds(20), &block), -ENODATA);
+	assert_int_equal(gdev_pull(out[1], in_seconds(PATIENCE_S), &block), -ENODATA);
 	fixture_teardown((void **)&f);
 }
 
@@ -409,7 +409,8 @@ static void test_own_session_leaves_ids(void **state)
 		error = gdev_push_bytes(in[0], values, sizeof values, in_seconds(1));
 	assert_true(!error || error == -ETIMEDOUT);
 	good(owner->graph, gdev_push_bytes(in[1], values, sizeof values, 0));
-	good(owner->graph, gdev_pull_bytes(sum, values, sizeof values, in_seconds(20), NULL));
+	good(owner->graph,
+		gdev_pull_bytes(sum, values, sizeof values, in_seconds(PATIENCE_S), NULL));
 	assert_int_equal(values[0], 5);
 	fixture_teardown((void **)&f);
 	fixture_teardown((void **)&owner);
@@ -435,7 +436,7 @@ static void test_own_session_descriptor(void **state)
 	for (int i = 0; i < 200; i++) {
 		push_ints(f, in, i);
 		while ((error = gdev_pull(out, 0, &block)) == -EAGAIN)
-			assert_int_equal(poll(&readable, 1, 20000), 1);
+			assert_int_equal(poll(&readable, 1, PATIENCE_MS), 1);
 		good(f->graph, error);
 		gdev_datablock_put(block);
 	}
@@ -502,11 +503,11 @@ static void test_own_session_killed(void **state)
 			pull_ints(&owner, out, 3, 3);
 			kill_it(other);
 		}
-		while ((error = gdev_pull(out, in_seconds(20), &block)) == 0)
+		while ((error = gdev_pull(out, in_seconds(PATIENCE_S), &block)) == 0)
 			gdev_datablock_put(block);
 		assert_int_equal(error, -ENODATA);
 		for (int i = 0; i < 100 && error != -EPIPE; i++)
-			error = gdev_push_bytes(in, values, sizeof values, in_seconds(20));
+			error = gdev_push_bytes(in, values, sizeof values, in_seconds(PATIENCE_S));
 		assert_int_equal(error, -EPIPE);
 		gdev_graph_close(graph);
 	}
@@ -561,7 +562,7 @@ static void test_own_session_storm(void **state)
 		usleep((unsigned)rand() % 20000);
 		kill_it(other);
 		while (!(error = gdev_pull_bytes(
-				 out, values, sizeof values, in_seconds(20), &bytes)))
+				 out, values, sizeof values, in_seconds(PATIENCE_S), &bytes)))
 			assert_int_equal(values[0], 3 * next++);
 		assert_int_equal(error, -ENODATA);
 		gdev_graph_close(graph);
@@ -592,7 +593,7 @@ static void test_own_session_fails(void **state)
 	out = connect(f->owner, found, NULL);
 	good(f->owner, gdev_graph_run(f->owner));
 	push_ints(&owner, in, 1);
-	assert_int_equal(gdev_pull(out, in_seconds(20), &block), -ENODATA);
+	assert_int_equal(gdev_pull(out, in_seconds(PATIENCE_S), &block), -ENODATA);
 	assert_int_equal(gdev_ptask_query(bad, &info), -GDEV_E_ILLEGAL_ADDRESS);
 	gdev_graph_why(f->graph, why);
 	assert_true(strlen(why));
@@ -624,7 +625,7 @@ static void test_own_session_for_whom(void **state)
 	channel(owner, output(add, owner->ints, 0), NULL);
 	good(owner->graph, gdev_graph_run(owner->graph));
 	assert_int_equal(finish(start("nice", "patient", "in", 7, 1)), 0);
-	for (int i = 0; i < 500 && !said; i++) {
+	for (uint64_t until = in_seconds(PATIENCE_S); !said && in_seconds(0) < until;) {
 		run_gdev("graph show --json patient", text, sizeof text);
 		said = strstr(strstr(text, "\"add\""), "\"proxy\": -7,");
 	}

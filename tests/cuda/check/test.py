@@ -48,7 +48,7 @@ def main():
     wrong = []
     with lab.Gdevd(build, {"device_memory": "1G"}, {"gdev0": {}}) as gdevd:
         code, out, err = gdevd.run([gdevd.gdev, "run", "--check", f"--error-exitcode={STATUS}", sys.argv[1], *kernels],
-                                   timeout=500)
+                                   timeout=550)
         reports = [(kernel, int(line), title, detail) for title, kernel, line, detail in REPORT.findall(err)]
         for kernel, line, title, detail in reports:
             if not any(fault[:2] == (kernel, line) and title.startswith(fault[2]) for fault in faults):
@@ -62,7 +62,7 @@ def main():
             wrong.append("leaks")
         for name in sys.argv[2:]:
             code, out, err = gdevd.run([gdevd.gdev, "run", "--check", f"--error-exitcode={STATUS}",
-                                        *name.split(":")], timeout=250)
+                                        *name.split(":")], timeout=550)
             if code or "========= 0 found" not in err:
                 wrong.append(f"{name}: {code}, {err[-2000:]}")
         code, out, err = gdevd.run([gdevd.gdev, "run", "--check=initcheck", sys.argv[1], "read_fresh", "exported:read_fresh"])
