@@ -111,6 +111,14 @@ static void wait_quiet(unsigned quiets)
 		usleep(50);
 }
 
+/* Until what was launched is the driver's. On a GPU that is soon. */
+static void wait_issued(void)
+{
+	while (!harness_ask_driver("fake_pending_count"))
+		usleep(50);
+	usleep(1000);
+}
+
 /* Pauses: waits until nothing runs. */
 static void pause_it(void)
 {
@@ -259,36 +267,38 @@ static void blocks_leave_in_the_middle_and_go_on_there(void **state)
 	struct submitted s[2][LAUNCHES];
 	static const uint32_t zeros[128];
 	uint32_t words[128];
-	unsigned stops = 0, in_the_middle = 0;
+	unsigned stops = 0, in_the_middle = 0, turns = 0;
 
 	assert_int_equal(h->ops->function_get(module, "rounds", &rounds), 0);
 	harness_write(h, h->base, zeros, sizeof zeros);
-	for (int q = 0; q < 2; q++) {
-		params[q] = (struct rounds_params){h->base + 256u * (unsigned)q, 500, ROUNDS};
-		for (int i = 0; i < LAUNCHES; i++)
-			launch_rounds(queues[q], &s[q][i], rounds, &params[q], 64);
-	}
-	while (!harness_is_done(h, &s[0][LAUNCHES - 1]) ||
-		!harness_is_done(h, &s[1][LAUNCHES - 1])) {
-		usleep(1000 + 1777 * (stops % 7));
-		pause_it();
-		harness_read(h, h->base, words, sizeof words);
-		in_the_middle += words[0] % ROUNDS || words[64] % ROUNDS || words[FEW - 1] % ROUNDS;
-		stops++;
-		h->ops->pause(h->device, false);
-	}
 	for (int q = 0; q < 2; q++)
-		for (int i = 0; i < LAUNCHES; i++) {
-			assert_int_equal(harness_wait(h, &s[q][i]), 0);
-			assert_int_equal(s[q][i].done, 1);
+		params[q] = (struct rounds_params){h->base + 256u * (unsigned)q, 500, ROUNDS};
+	for (; !in_the_middle; turns++) { /* a busy machine stops them seldom */
+		for (int q = 0; q < 2; q++)
+			for (int i = 0; i < LAUNCHES; i++)
+				launch_rounds(queues[q], &s[q][i], rounds, &params[q], 64);
+		while (!harness_is_done(h, &s[0][LAUNCHES - 1]) ||
+			!harness_is_done(h, &s[1][LAUNCHES - 1])) {
+			usleep(1000 + 1777 * (stops % 7));
+			pause_it();
+			harness_read(h, h->base, words, sizeof words);
+			in_the_middle +=
+				words[0] % ROUNDS || words[64] % ROUNDS || words[FEW - 1] % ROUNDS;
+			stops++;
+			h->ops->pause(h->device, false);
 		}
+		for (int q = 0; q < 2; q++)
+			for (int i = 0; i < LAUNCHES; i++) {
+				assert_int_equal(harness_wait(h, &s[q][i]), 0);
+				assert_int_equal(s[q][i].done, 1);
+			}
+	}
 	harness_read(h, h->base, words, sizeof words);
 	for (int i = 0; i < FEW; i++) {
-		assert_int_equal(words[i], LAUNCHES * ROUNDS);
-		assert_int_equal(words[64 + i], LAUNCHES * ROUNDS);
+		assert_int_equal(words[i], turns * LAUNCHES * ROUNDS);
+		assert_int_equal(words[64 + i], turns * LAUNCHES * ROUNDS);
 	}
 	print_message("# stopped %u times, %u in the middle of a block\n", stops, in_the_middle);
-	assert_true(in_the_middle > 0);
 	harness_unmap(h, 0, chunk);
 	h->ops->module_unload(module);
 	h->ops->queue_destroy(queues[0]);
@@ -319,7 +329,7 @@ static void what_is_not_rewritten_comes_to_its_end(void **state)
 	assert_int_equal(h->ops->function_get(module, "gate", &gate), 0);
 	harness_set_word(h, open, 0);
 	launch(queue, &s, gate, 2, 1, &open, sizeof open);
-	usleep(1000);
+	wait_issued();
 	quiets = h->quiets;
 	assert_false(h->ops->pause(h->device, true));
 	usleep(5000);
@@ -368,7 +378,7 @@ static void what_the_driver_does_not_take_rewritten_goes_as_it_is(void **state)
 	harness_let_fail(NULL);
 	harness_write(h, h->base, zeros, sizeof zeros);
 	launch(queue, &s, tally, BLOCKS, 1024, &params, sizeof params);
-	usleep(1000);
+	wait_issued();
 	pause_it();
 	if (getenv("GDEV_CUDA_DRIVER")) /* nothing of it has left */
 		assert_true(harness_is_done(h, &s));
