@@ -140,6 +140,9 @@ static void print_heading(const json_t *status)
 			json_is_true(json_object_get(device, "drained"))
 				? "; drained, takes no new sessions"
 				: "");
+		if (field_number(device, "memory_others_bytes") > 0)
+			printf("  %s of it by others than gdev\n",
+				text_bytes(used, field_number(device, "memory_others_bytes")));
 		print_swap(device);
 		if (field_number(device, "failed_starts") > 0)
 			printf("  %lld workers in a row could not open it (%s); the log of gdevd says why\n",

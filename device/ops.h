@@ -210,6 +210,8 @@ struct device_ops {
 
 	/* Required. Device memory that an open device takes in this process before any allocation. */
 	uint64_t (*overhead_bytes)(struct device *device);
+	/* Optional, of a device that others than gdevd's workers may use. What is free of its memory. May block. */
+	int (*free_bytes)(struct device *device, uint64_t *bytes);
 
 	/* Required. A space without addresses. */
 	int (*space_create)(struct device *device, struct device_space **space);

@@ -233,6 +233,8 @@ static json_t *describe_device(const struct device *device)
 	json_object_set_new(object, "memory_used_bytes", number(device->memory.used_bytes));
 	json_object_set_new(
 		object, "memory_freeing_bytes", number(freeing_coming(daemon, &device->memory)));
+	json_object_set_new(
+		object, "memory_others_bytes", number(device->strangers.account.used_bytes));
 	json_object_set_new(object, "losses", number(device->losses));
 	json_object_set_new(object, "failed_starts", number(device->workers.failures));
 	json_object_set_new(object, "swap_bytes", limit(swap[SWAP_MEMORY].limit_bytes));

@@ -31,6 +31,7 @@
 #include "gdevd/memory/residency.h"
 #include "gdevd/memory/retire.h"
 #include "gdevd/memory/shm.h"
+#include "gdevd/memory/strangers.h"
 #include "gdevd/memory/swap.h"
 #include "gdevd/sched/sched.h"
 #include "gdevd/usage.h"
@@ -97,6 +98,7 @@ struct device {
 	struct workers workers;
 	struct list lacking; /* struct worker.lacking */
 	struct memory_account memory;
+	struct strangers strangers;
 	struct residency residency;
 	struct retire retire;
 	struct sched sched[RESOURCES];
@@ -145,8 +147,10 @@ struct worker {
 	struct worker_swap swapping;
 	struct worker_residency residency;
 	struct worker_retire retire;
-	struct list lacking; /* device.lacking, while `lacks` waits for warm workers to go */
+	/* device.lacking, while `lacks` waits for warm workers to go, or to say what strangers have */
+	struct list lacking;
 	struct control_allocate lacks;
+	bool refused; /* by the driver, what gdevd has charged: strangers.h */
 	struct session *session;
 	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
 	bool restored;               /* served its session before this gdevd started */
@@ -558,6 +562,8 @@ uint64_t relief_pool_bytes(const struct device *device);
 /* There is no memory for what the worker asks: true if there will be some soon; then the request is taken
  * up again by residency_allocate(). */
 bool relief_wait(struct worker *worker, const struct control_allocate *message);
+/* The request is taken up again by relief_serve(). */
+void relief_hold(struct worker *worker, const struct control_allocate *message);
 /* Memory has come back. */
 void relief_serve(struct device *device);
 

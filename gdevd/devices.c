@@ -82,6 +82,7 @@ static int create_device(struct daemon *daemon, const struct config_served_devic
 	list_init(&device->lacking);
 	device->turning.fd = -1;
 	memory_init(&device->memory, NULL, UINT64_MAX);
+	strangers_init(device);
 	residency_init(device);
 	retire_init(device);
 	workers_init_device(device);

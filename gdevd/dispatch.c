@@ -194,6 +194,12 @@ static int on_memory(struct worker *worker, const struct control_header *header)
 	return 0;
 }
 
+static int on_memory_reply(struct worker *worker, const struct control_header *header)
+{
+	strangers_told(worker, (const struct control_memory *)header);
+	return 0;
+}
+
 static int on_allocate(struct worker *worker, const struct control_header *header)
 {
 	const struct control_allocate *message = (const struct control_allocate *)header;
@@ -414,6 +420,10 @@ static const struct {
 	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), on_bye, NULL},
 	{CONTROL_MOVED, IN(WORKER_SERVING), on_moved, NULL},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), on_memory, NULL},
+	/* Late, if a client was faster than the driver. */
+	{CONTROL_MEMORY_REPLY,
+		IN(WORKER_WARM) | IN(WORKER_CARRYING) | IN(WORKER_ATTACHING) | IN(WORKER_SERVING),
+		on_memory_reply, NULL},
 	{CONTROL_ALLOCATE, IN(WORKER_SERVING), on_allocate, NULL},
 	{CONTROL_ROOM, IN(WORKER_SERVING), on_room, NULL},
 	{CONTROL_SLOT, IN(WORKER_SERVING), on_slot, NULL},

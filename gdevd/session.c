@@ -190,6 +190,7 @@ void session_begin(struct client *client, struct worker *worker)
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + ATTACH_TIMEOUT_NS);
 	deadline_cancel(&client->deadline);
 	worker_limit(worker);
+	strangers_unask(worker);
 	if (send_attach(session, client)) {
 		session->client = NULL;
 		client->session = NULL;

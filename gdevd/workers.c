@@ -132,6 +132,7 @@ static void retire_worker(struct worker *worker, const char *reason)
 		if (!worker->daemon->stopping)
 			start_failed(worker);
 	}
+	strangers_unask(worker);
 }
 
 static void send_signal_kill(struct worker *worker)
@@ -190,6 +191,7 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 
 	static const char *const reasons[] = {
 		[WORKER_STARTING] = "it was not ready in time",
+		[WORKER_WARM] = "it did not say in time what the device has free",
 		[WORKER_CARRYING] = "it did not copy shared memory in time",
 		[WORKER_ATTACHING] = "it did not answer in time",
 		[WORKER_SERVING] = "its client left, and it did not end the session",
@@ -472,6 +474,7 @@ static void become_warm(struct worker *worker)
 	/* Also if a client took it: there may be no room for it in the client's virtual GPU, and a segment that waits
 	 * to be carried out could make some. */
 	workers_adjust(device);
+	strangers_look(device);
 }
 
 void worker_ready(struct worker *worker)
@@ -505,6 +508,7 @@ void worker_carry(struct worker *worker)
 	workers->carrying++;
 	deadline_set(
 		&worker->daemon->deadlines, &worker->deadline, worker->since_ns + CARRY_TIMEOUT_NS);
+	strangers_unask(worker);
 }
 
 /* ---- the pool ---- */
@@ -598,6 +602,8 @@ static bool has_room(struct device *device)
 	if (client_waiting_count(device, NULL) <= workers->warm + workers->starting)
 		return false;
 	status = residency_make_room(device, NULL, bytes);
+	if (status == -ENOMEM && !workers->warm && !workers->starting && strangers_forget(device))
+		return has_room(device);
 	if (status == -ENOMEM && !workers->warm && !workers->starting)
 		while ((client = client_waiting(device)))
 			client_refuse(client, -ENOMEM,

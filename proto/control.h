@@ -286,14 +286,17 @@ struct control_charged {
 	uint64_t limit_bytes; /* of device memory: the virtual GPU's */
 };
 
-/* What the worker gives back. No answer. */
+/* What the worker gives back. No answer. Status -ENOMEM: it was charged device memory, and the driver has none: others than
+ * gdevd's workers use the device, too. gdevd finds out how much they have (MEMORY) before it answers the worker's next
+ * ALLOCATE. */
 struct control_return {
 	struct control_header header;
 	uint64_t device_bytes;
 	uint64_t swap_bytes[SWAP_POOLS];
 };
 
-/* The answer to MEMORY: of the virtual GPU, for the client. */
+/* The answer to MEMORY: to a worker, of the virtual GPU, for its client; of a warm worker, which gdevd asks, of the device, as
+ * the driver says. */
 struct control_memory {
 	struct control_header header;
 	uint64_t free_bytes, total_bytes;

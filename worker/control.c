@@ -450,6 +450,9 @@ static int dispatch_message(
 	case CONTROL_SHM:
 		shared_ordered(core, (const void *)header, fds, fd_count);
 		return 0;
+	case CONTROL_MEMORY:
+		memory_tell_free(core);
+		return 0;
 	case CONTROL_EVENT_WATCH:
 		event_watch(core, (const void *)header);
 		return 0;

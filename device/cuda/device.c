@@ -197,6 +197,16 @@ static uint64_t cuda_overhead_bytes(struct device *device)
 	return device->overhead_bytes;
 }
 
+static int cuda_free_bytes(struct device *device, uint64_t *bytes)
+{
+	size_t free_bytes, total_bytes;
+	CUresult result = device_enter(device)->cuMemGetInfo(&free_bytes, &total_bytes);
+
+	if (!result)
+		*bytes = free_bytes;
+	return driver_error(result);
+}
+
 extern const struct device_ops gdev_device_backend;
 __attribute__((visibility("default"))) const struct device_ops gdev_device_backend = {
 	.name = "cuda",
@@ -219,6 +229,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.open = cuda_open,
 	.close = cuda_close,
 	.overhead_bytes = cuda_overhead_bytes,
+	.free_bytes = cuda_free_bytes,
 	.space_create = cuda_space_create,
 	.space_reserve = cuda_space_reserve,
 	.space_destroy = cuda_space_destroy,

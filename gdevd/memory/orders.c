@@ -148,6 +148,8 @@ int residency_returned(struct worker *worker, const struct control_return *messa
 	for (unsigned i = 0; i < SWAP_POOLS; i++)
 		if (memory_return(&worker->swap[i], message->swap_bytes[i]))
 			return -EINVAL;
+	if (message->header.status == -ENOMEM)
+		strangers_refused(worker);
 	worker->residency.returned_bytes += message->device_bytes;
 	if (has_made_step(worker))
 		await_step(worker);

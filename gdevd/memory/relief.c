@@ -83,13 +83,18 @@ static bool make_room(const struct worker *asks, uint64_t wanted)
 	return true;
 }
 
+void relief_hold(struct worker *worker, const struct control_allocate *message)
+{
+	worker->lacks = *message;
+	list_remove(&worker->lacking);
+	list_append(&worker->device->lacking, &worker->lacking);
+}
+
 bool relief_wait(struct worker *worker, const struct control_allocate *message)
 {
 	if (!make_room(worker, message->device_bytes))
 		return false;
-	worker->lacks = *message;
-	list_remove(&worker->lacking);
-	list_append(&worker->device->lacking, &worker->lacking);
+	relief_hold(worker, message);
 	return true;
 }
 

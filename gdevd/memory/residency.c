@@ -592,6 +592,8 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 {
 	uint64_t sizes[] = {message->device_bytes + message->slack_bytes, message->device_bytes};
 
+	if (strangers_wait(worker, message, false))
+		return;
 	for (unsigned i = 0; i < array_length(sizes); i++) {
 		if (!has_room_beside_reserve(worker, sizes[i]) ||
 			memory_charge(&worker->memory, sizes[i]))
@@ -601,7 +603,7 @@ void residency_allocate(struct worker *worker, const struct control_allocate *me
 			(struct control_charged){.device_bytes = sizes[i]});
 		return;
 	}
-	if (relief_wait(worker, message))
+	if (strangers_wait(worker, message, true) || relief_wait(worker, message))
 		return;
 	if (message->swap_bytes)
 		promise_swap(worker, message->swap_bytes, message->header.serial);

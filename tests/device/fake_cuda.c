@@ -30,6 +30,8 @@
  * is made, and may be used, on the one whose context is there.
  * FAKE_CUDA_OUT_OF_ORDER="ORDINAL:FILE" is a device in which no context can be made while there is the file.
  * FAKE_CUDA_MEMORY is the device's size in MiB; a context takes CONTEXT_BYTES of it.
+ * FAKE_CUDA_CARD=FILE: processes take that memory from each other. FILE says how many bytes each of CARD_SLOTS has, as words of
+ * 64 bits; the first is what a test lets a stranger have.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +71,85 @@ struct chunk {
 	size_t bytes;
 	bool imported;
 };
+
+/* ---- a card that processes share ---- */
+
+#define CARD_SLOTS 64
+
+static struct {
+	int fd;
+	uint64_t *taken; /* NULL: the process has a card of its own */
+	unsigned slot;   /* the process's, as long as it has the lock on the byte of that number */
+} card;
+
+static bool card_lock_byte(short type, unsigned byte, bool wait)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return !fcntl(card.fd, wait ? F_SETLKW : F_SETLK, &lock);
+}
+
+static bool card_has_process(unsigned slot)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+
+	return !fcntl(card.fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+__attribute__((constructor)) static void card_open(void)
+{
+	const char *path = getenv("FAKE_CUDA_CARD");
+
+	if (!path)
+		return;
+	card.fd = open(path, O_RDWR | O_CLOEXEC);
+	if (card.fd < 0)
+		abort();
+	card.taken = mmap(NULL, CARD_SLOTS * sizeof *card.taken, PROT_READ | PROT_WRITE, MAP_SHARED,
+		card.fd, 0);
+	if (card.taken == MAP_FAILED)
+		abort();
+	while (++card.slot < CARD_SLOTS && !card_lock_byte(F_WRLCK, card.slot, false))
+		;
+	if (card.slot == CARD_SLOTS)
+		abort();
+	card.taken[card.slot] = 0;
+}
+
+static size_t taken_here(void)
+{
+	return taken_bytes + contexts * CONTEXT_BYTES;
+}
+
+static size_t taken_by_others(void)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; card.taken && i < CARD_SLOTS; i++)
+		if (i != card.slot && (!i || card_has_process(i)))
+			bytes += card.taken[i];
+	return bytes;
+}
+
+/* With fake_lock. What the process has is that much more, by memory or by contexts, if there is room. */
+static bool take(size_t bytes, unsigned more_contexts, bool anyway)
+{
+	size_t wanted = bytes + more_contexts * CONTEXT_BYTES;
+	bool fits;
+
+	if (card.taken)
+		card_lock_byte(F_WRLCK, CARD_SLOTS, true);
+	fits = anyway || taken_here() + taken_by_others() + wanted <= fake_device_bytes();
+	if (fits) {
+		taken_bytes += bytes;
+		contexts += more_contexts;
+	}
+	if (card.taken) {
+		card.taken[card.slot] = taken_here();
+		card_lock_byte(F_UNLCK, CARD_SLOTS, true);
+	}
+	return fits;
+}
 
 /* ---- failing on demand ---- */
 
@@ -147,12 +228,14 @@ CUresult fake_enter(const char *name)
 	return result;
 }
 
-void fake_count_contexts(int change, CUdevice device)
+bool fake_count_contexts(int change, CUdevice device)
 {
+	bool fits;
+
 	pthread_mutex_lock(&fake_lock);
 	if (change > 0)
 		context_device = device;
-	contexts += (unsigned)change;
+	fits = take(0, (unsigned)change, change < 0 || !card.taken);
 	if (!contexts) {
 		context_number++;
 		for (unsigned i = 0; i < PLACES; i++)
@@ -160,6 +243,7 @@ void fake_count_contexts(int change, CUdevice device)
 				places[i].bytes = 0;
 	}
 	pthread_mutex_unlock(&fake_lock);
+	return fits;
 }
 
 __attribute__((visibility("default"))) unsigned fake_context_count(void)
@@ -273,9 +357,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 bool fake_take_if_there(size_t bytes)
 {
 	pthread_mutex_lock(&fake_lock);
-	bool fits = taken_bytes + bytes + contexts * CONTEXT_BYTES <= fake_device_bytes();
-	if (fits)
-		taken_bytes += bytes;
+	bool fits = take(bytes, 0, false);
 	pthread_mutex_unlock(&fake_lock);
 	return fits;
 }
@@ -307,7 +389,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	ENTER();
 	pthread_mutex_lock(&fake_lock);
 	if (!chunk->imported)
-		taken_bytes -= chunk->bytes;
+		take(-chunk->bytes, 0, true);
 	pthread_mutex_unlock(&fake_lock);
 	close(chunk->fd);
 	free(chunk);
@@ -479,7 +561,7 @@ CUresult cuMemFreeHost(void *p)
 void fake_take(size_t bytes)
 {
 	pthread_mutex_lock(&fake_lock);
-	taken_bytes += bytes;
+	take(bytes, 0, true);
 	pthread_mutex_unlock(&fake_lock);
 }
 
@@ -493,10 +575,12 @@ __attribute__((visibility("default"))) unsigned fake_memory_questions(void)
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 {
 	ENTER();
-	memory_questions++;
 	pthread_mutex_lock(&fake_lock);
 	*total = fake_device_bytes();
-	*free_bytes = *total - contexts * CONTEXT_BYTES - taken_bytes;
+	*free_bytes = *total - taken_here();
+	/* The first is what the context takes: there is no management library that says it. */
+	if (memory_questions++)
+		*free_bytes -= taken_by_others();
 	pthread_mutex_unlock(&fake_lock);
 	return CUDA_SUCCESS;
 }

@@ -54,8 +54,8 @@ bool fake_is_of_one_kind(uint64_t address, uint64_t bytes);
 /* What a call of that name is to answer: an error asked for, the sticky one, or success. */
 CUresult fake_enter(const char *name);
 size_t fake_device_bytes(void);
-/* A context of the device comes (1) or goes (-1). */
-void fake_count_contexts(int change, CUdevice device);
+/* A context of the device comes (1) or goes (-1). False: there is no room for it on a card that processes share. */
+bool fake_count_contexts(int change, CUdevice device);
 /* The calling thread makes the context its own, or none. */
 void fake_set_current(bool any);
 /* For tests, which find them by name: how many graphs have been made and launched, and how many of their kernels

@@ -458,7 +458,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	ENTER();
 	if (is_out_of_order(device))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	fake_count_contexts(1, device);
+	if (!fake_count_contexts(1, device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*context = (CUcontext)&context_made;
 	return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@ Usage: test_leaving.py GDEVD GDEV [unittest arguments]
 
 import json
 import os
+import pathlib
 import select
 import sys
 import threading
@@ -91,6 +92,99 @@ class Leaving(harness.GdevdTest):
             thread.join(seconds)
             return begun[0] if begun else None
         return result
+
+    # -- strangers, whom no account shows ---------------------------------------------------------------
+
+    def say_free(self, size):
+        """What warm workers say that the driver has free."""
+        with open(self.orders + "/free.new", "w", encoding="ascii") as file:
+            file.write(str(size))
+        os.rename(self.orders + "/free.new", self.orders + "/free")
+
+    def others(self):
+        return self.status()["devices"][0]["memory_others_bytes"]
+
+    def test_what_the_driver_refuses_strangers_have_if_a_warm_worker_says_so(self):
+        self.begin("16M", mode="ok", warm_workers=2)
+        self.wait_warm(2)
+        client = self.client()
+        self.wait_warm(2)
+        self.assertEqual(client.memory(4 * MIB), 0)
+        self.say_free(0)
+        client.tell(wire.refused(2 * MIB))
+        self.assertEqual(client.memory(2 * MIB), 0)  # where two warm workers were
+        status = self.status()
+        self.assertEqual(status["workers"]["warm"], 0)
+        self.assertEqual(status["devices"][0]["memory_used_bytes"], 16 * MIB)
+        self.assertEqual(self.others(), 16 * MIB - 4 * MIB - CONTEXT)
+        self.assertEqual(client.memory(MIB), -12)
+
+    def test_idle_contexts_leave_for_what_strangers_have(self):
+        self.begin("16M", mode="ok", warm_workers=2, retire_after="60s")
+        self.wait_warm(2)
+        idle = self.client()
+        self.wait_warm(2)
+        client = self.client()
+        self.wait_warm(2)
+        self.say_free(0)
+        client.tell(wire.refused(0))
+        self.assertEqual(client.memory(2 * MIB), 0)  # where the warm workers were
+        client.tell(wire.allocate(MIB, serial=7))
+        flags = 0
+        while flags != wire.EVICT_RETIRE:
+            serial, _, flags = self.expect_order(idle)
+            self.give(idle, serial, 0) if flags != wire.EVICT_RETIRE else None
+        idle.tell(wire.give_back(CONTEXT))
+        idle.tell(b"page" + wire.PAGE_CONTEXT.to_bytes(4, "little") + (1).to_bytes(4, "little"))
+        idle.tell(wire.evicted(serial, True))
+        self.expect_answer(client, MIB, 7)
+
+    def test_a_worker_that_lies_of_the_driver_changes_nothing(self):
+        self.begin("16M", mode="ok", warm_workers=2)
+        self.wait_warm(2)
+        client = self.client()
+        warm = self.wait_warm(2) and self.workers()
+        self.say_free(16 * MIB)
+        for _ in range(100):
+            client.tell(wire.refused(0))
+            self.assertEqual(client.memory(MIB), 0)
+            client.tell(wire.give_back(MIB))
+        self.assertEqual(self.workers(), warm)
+        self.assertEqual(self.others(), 0)
+
+    def workers(self):
+        """Processes of the workers, warm ones and others."""
+        (gdevd,) = (process.pid for process in self.processes if process.poll() is None)
+        threads = pathlib.Path(f"/proc/{gdevd}/task").glob("*/children")
+        found = {pid for thread in threads for pid in thread.read_text(encoding="ascii").split()}
+        self.assertGreaterEqual(len(found), 3)  # the client's, and two warm ones
+        return found
+
+    def test_strangers_are_asked_for_again_before_anybody_leaves(self):
+        self.begin("16M", mode="ok", warm_workers=2)
+        self.wait_warm(2)
+        client = self.client()
+        self.wait_warm(2)
+        self.say_free(8 * MIB)
+        client.tell(wire.refused(0))
+        self.assertEqual(client.memory(MIB), 0)
+        self.assertEqual(self.others(), 16 * MIB - 3 * CONTEXT - 8 * MIB)
+        self.say_free(12 * MIB)
+        self.assertEqual(client.memory(10 * MIB), 0)
+        self.assertEqual(self.status()["workers"]["warm"], 2)
+        self.assertEqual(self.others(), 0)
+
+    def test_a_warm_worker_that_leaves_before_it_has_answered_is_not_waited_for(self):
+        self.begin("16M", mode="ok", warm_workers=1)
+        self.say_free("mute")
+        self.wait_warm(1)
+        client = self.client()
+        self.wait_warm(1)
+        client.tell(wire.refused(0))
+        client.tell(wire.allocate(MIB, serial=7))
+        client.free()  # whose answer comes first: the allocation waits
+        self.assertEqual(self.gdev("device", "drain", "null").returncode, 0)
+        self.expect_answer(client, MIB, 7)
 
     # -- those who are going ------------------------------------------------------------------------
 

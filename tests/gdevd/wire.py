@@ -2,6 +2,7 @@
 """Control messages from Python: what the fake worker and the tests need of proto/control.h."""
 
 import array
+import errno
 import fcntl
 import json
 import os
@@ -150,6 +151,11 @@ def slot(size, place, serial=8):
 
 def give_back(size=0, memory=0, file=0):
     return message(RETURN, RETURN_BODY.pack(size, memory, file))
+
+
+def refused(size):
+    """Given back as the driver did not have it."""
+    return message(RETURN, RETURN_BODY.pack(size, 0, 0), status=-errno.ENOMEM)
 
 
 def evicted(serial, retired=False, copied_ns=0, in_use=False):

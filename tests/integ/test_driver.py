@@ -331,10 +331,12 @@ class Driver(unittest.TestCase):
         integ.Case.wait_until(self, lambda: gdevd.status()["devices"][0]["memory_used_bytes"] == 0, "all of it back")
 
     def test_memory(self):
-        """A device without memory is an error of the call, and the session goes on"""
-        gdevd = self.start(FAKE_CUDA_FAIL="cuMemCreate:2@1")
-        steps = self.client(gdevd)
-        self.assertEqual(steps["alloc"], "CUDA_ERROR_OUT_OF_MEMORY", steps)
+        """A driver that refuses memory which gdevd has charged is asked again; one that does so each time is an error of the call"""
+        for fail, result in ("cuMemCreate:2@1", "CUDA_SUCCESS"), ("cuMemCreate:2@1+", "CUDA_ERROR_OUT_OF_MEMORY"):
+            gdevd = self.start(FAKE_CUDA_FAIL=fail)
+            steps = self.client(gdevd)
+            self.assertEqual(steps["alloc"], result, steps)
+            gdevd.__exit__()
 
     def test_burst(self):
         """Launches that wait together are all done, in order, whatever the driver says of making one of several"""
@@ -369,6 +371,33 @@ class Driver(unittest.TestCase):
         self.assertEqual(steps.get("held"), "3520", steps)  # all but its own context, and 1 %
         integ.Case.wait_until(self, lambda: gdevd.status()["devices"][0]["memory_used_bytes"] == 1 << 30,
                               "the pool as it was, when nobody has needed more for a while")
+
+    def test_strangers(self):
+        """A session has what the warm workers held also where others than gdev use the card; status says how much they use"""
+        with tempfile.NamedTemporaryFile() as card:
+            def stranger(size):
+                card.seek(0)
+                card.write(size.to_bytes(8, "little"))
+                card.flush()
+
+            card.truncate(4096)
+            stranger(1 << 30)
+            gdevd = self.start(config={"warm_memory": "2G", "host_swap": "0", "worker_idle": "500ms"},
+                               FAKE_CUDA_MEMORY="4096", FAKE_CUDA_CARD=card.name)  # a context has 512 MiB of it
+            self.wait_warm(gdevd)
+            process = gdevd.popen([gdevd.gdev, "run", PROGRAMS / "driver", "hold", "4000"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
+            self.assertIn("held 2560\n", [process.stdout.readline() for _ in range(3)])  # the rest is the stranger's
+            device = gdevd.status()["devices"][0]
+            self.assertGreaterEqual(device["memory_others_bytes"], (1 << 30) - (64 << 20))
+            self.assertIn("by others than gdev", gdevd.run([gdevd.gdev, "status"])[1])
+            stranger(0)
+            process.communicate("")
+            self.assertEqual(process.returncode, 0)
+            self.wait_warm(gdevd)
+            integ.Case.wait_until(self, lambda: not gdevd.status()["devices"][0]["memory_others_bytes"],
+                                  "a warm worker says that the stranger is gone")
+            self.assertEqual(self.client(gdevd, "hold", "3520").get("held"), "3520")
 
     def test_swap_files(self):
         """Where the driver takes no pages of swap files, the log says what to do when device and memory are used up"""

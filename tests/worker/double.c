@@ -2,6 +2,7 @@
  *
  * The device double: the null backend, whose commands wait for the test. See harness.h. One thread.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static unsigned held_count, submitted;
 static bool holding;
 static uint64_t busy_ns = 100;
 
-unsigned double_modules, double_chunks;
+unsigned double_modules, double_chunks, double_refusals;
 struct double_context double_context;
 
 static uint64_t clock_ns = 1000;
@@ -74,6 +75,13 @@ static void execute(struct device_command *command, int error)
 static uint64_t overhead_bytes(struct device *device)
 {
 	return double_context.bytes;
+}
+
+static int free_bytes(struct device *device, uint64_t *bytes)
+{
+	expect_unlocked();
+	*bytes = DOUBLE_FREE_BYTES;
+	return 0;
 }
 
 static uint32_t keeps(struct device_space *space)
@@ -175,7 +183,8 @@ static int module_place(struct device_module *module, uint64_t address)
 
 static int chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
 {
-	int error = null_ops->chunk_create(device, bytes, chunk);
+	bool refuses = double_refusals && double_refusals--;
+	int error = refuses ? -ENOMEM : null_ops->chunk_create(device, bytes, chunk);
 
 	expect_unlocked();
 	assert_false(double_context.retired);
@@ -297,12 +306,14 @@ const struct device_ops *double_ops(void)
 	ops.map = map;
 	ops.unmap = unmap;
 	ops.overhead_bytes = overhead_bytes;
+	ops.free_bytes = free_bytes;
 	ops.keeps = keeps;
 	ops.retire = retire;
 	ops.revive = revive;
 	holding = false;
 	held_count = submitted = followed = 0;
 	double_modules = double_chunks = 0;
+	double_refusals = 0;
 	busy_ns = 100;
 	together = paused = false;
 	return &ops;

@@ -165,6 +165,8 @@ bool double_paused(void);
 /* Its poller looks for a while before it sleeps. */
 void double_looks(void);
 extern unsigned double_modules, double_chunks;
+extern unsigned double_refusals;       /* so many chunks that are to be made next are refused */
+#define DOUBLE_FREE_BYTES (5ull << 20) /* as the device says */
 /* The context: what it takes, what keeps it, what giving it back and making it again answer; and whether it is away. */
 extern struct double_context {
 	uint64_t bytes;

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -630,6 +631,68 @@ static void nonsense_from_the_peer_ends_the_session(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alone, teardown)
 #define TEST_GDEVD(name) cmocka_unit_test_setup_teardown(name, setup_with_gdevd, teardown)
 
+/* Others than gdevd's workers use the device: the driver has no memory for what gdevd has charged. */
+static struct control_allocate expect_refusal(struct fixture *fixture, uint64_t bytes)
+{
+	struct control_return message;
+
+	expect_message(fixture, CONTROL_RETURN, &message, sizeof message, NULL, NULL);
+	assert_int_equal(message.header.status, -ENOMEM);
+	assert_int_equal(message.device_bytes, bytes);
+	return expect_allocate(fixture, bytes);
+}
+
+static void what_the_driver_refuses_gdevd_is_asked_for_again(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_allocate wish;
+
+	double_refusals = 1;
+	post(fixture, &record);
+	fixture_run(fixture);
+	wish = expect_allocate(fixture, 64 * MIB);
+	answer_allocate(fixture, &wish, 0);
+	wish = expect_refusal(fixture, 64 * MIB);
+	assert_int_equal(double_chunks, 0);
+	answer_allocate(fixture, &wish, 0);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	assert_int_equal(double_chunks, 2);
+	expect_no_message(fixture);
+}
+
+static void what_the_driver_refuses_again_and_again_fails(void **state)
+{
+	struct fixture *fixture = *state;
+	struct record_memory record = {{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE, 64 * MIB};
+	struct control_allocate wish;
+
+	double_refusals = UINT_MAX;
+	post(fixture, &record);
+	fixture_run(fixture);
+	wish = expect_allocate(fixture, 64 * MIB);
+	answer_allocate(fixture, &wish, 0);
+	for (unsigned i = 0; i < 8; i++) {
+		wish = expect_refusal(fixture, 64 * MIB);
+		answer_allocate(fixture, &wish, 0);
+	}
+	expect_no_message(fixture);
+	assert_int_equal(fixture->segment->replies[0].status, -ENOMEM);
+}
+
+static void gdevd_is_told_what_the_driver_has_free(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_header question = {sizeof question, CONTROL_MEMORY, CONTROL_VERSION, 0, 0};
+	struct control_memory answer;
+
+	tell(fixture, &question, NULL, 0);
+	fixture_run(fixture);
+	expect_message(fixture, CONTROL_MEMORY_REPLY, &answer, sizeof answer, NULL, NULL);
+	assert_int_equal(answer.header.status, 0);
+	assert_int_equal(answer.free_bytes, DOUBLE_FREE_BYTES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -643,6 +706,9 @@ int main(void)
 		TEST_GDEVD(memory_is_paid_for_before_it_is_taken),
 		TEST_GDEVD(slack_saves_messages_and_is_not_insisted_on),
 		TEST_GDEVD(what_the_device_has_no_room_for_begins_in_swap),
+		TEST_GDEVD(what_the_driver_refuses_gdevd_is_asked_for_again),
+		TEST_GDEVD(what_the_driver_refuses_again_and_again_fails),
+		TEST_GDEVD(gdevd_is_told_what_the_driver_has_free),
 		TEST_GDEVD(memory_that_is_refused_is_not_there),
 		TEST_GDEVD(much_slack_goes_back),
 		TEST(page_locked_memory_comes_as_a_sealed_memfd),

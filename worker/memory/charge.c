@@ -14,6 +14,8 @@
 
 #define SLACK_NS (200 * NS_PER_MS) /* unused for so long, slack goes back */
 #define SLACK_STEP (8ull << 20)    /* asked for in addition, when little is asked for */
+/* How often gdevd is asked once more for what the driver has refused. Each time others may have taken what left. */
+#define REFUSALS_MAX 8
 
 static uint64_t slack_of(const struct memory *memory)
 {
@@ -166,6 +168,64 @@ void memory_uncharge(struct core *core, uint64_t bytes)
 		give_back(core, slack_of(memory) - MEMORY_SLACK_BYTES);
 	note_change(core);
 	memory_reconsider(core);
+}
+
+void memory_return_refused(struct core *core, uint64_t bytes)
+{
+	struct memory *memory = &core->memory;
+	uint64_t slack = slack_of(memory) - min_of(slack_of(memory), memory->kept_bytes);
+	struct control_return message = {
+		.header = {sizeof message, CONTROL_RETURN, CONTROL_VERSION, 0, -ENOMEM},
+		.device_bytes = bytes + slack,
+	};
+
+	memory->used_bytes -= bytes;
+	memory->charged_bytes -= bytes + slack;
+	control_send(core, &message, NULL, 0);
+	note_change(core);
+}
+
+bool memory_refused(struct core *core, struct charge *charge)
+{
+	bool again;
+
+	if (!core->ops->free_bytes)
+		return false;
+	memory_trim(core, 0);
+	core_lock(core);
+	again = control_connected(core) && charge->refusals++ < REFUSALS_MAX;
+	if (again) {
+		memory_return_refused(core, charge->bytes);
+		memory_charge(core, charge);
+	}
+	core_unlock(core);
+	return again;
+}
+
+static void tell_job(struct job *job)
+{
+	struct memory *memory = container_of(job, struct memory, tell_job);
+	struct core *core = container_of(memory, struct core, memory);
+	struct control_memory message = {
+		.header = {sizeof message, CONTROL_MEMORY_REPLY, CONTROL_VERSION, 0, -EOPNOTSUPP},
+		.total_bytes = core->device_info.memory_bytes,
+	};
+
+	if (core->ops->free_bytes)
+		message.header.status = core->ops->free_bytes(core->device, &message.free_bytes);
+	core_lock(core);
+	memory->telling = false;
+	control_send(core, &message, NULL, 0);
+	core_unlock(core);
+}
+
+void memory_tell_free(struct core *core)
+{
+	struct memory *memory = &core->memory;
+
+	if (!memory->telling)
+		service_job(core, LANE_CALLS, &memory->tell_job, tell_job);
+	memory->telling = true;
 }
 
 void memory_hand_over(struct core *core, uint64_t bytes)

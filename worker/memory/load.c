@@ -202,11 +202,14 @@ static void moved_in(struct core *core, struct command *command)
 
 /* The device has no chunk, although gdevd has charged us for one: somebody uses device memory whom gdevd does not
  * know. The piece is used from the host. */
-static void fall_back(struct core *core, struct piece *piece)
+static void fall_back(struct core *core, struct piece *piece, int error)
 {
 	core_lock(core);
 	swap_release(piece->slot);
-	memory_vacate(core, piece->bytes);
+	if (error == -ENOMEM)
+		memory_return_refused(core, piece->bytes);
+	else
+		memory_vacate(core, piece->bytes);
 	piece->to_be_mapped = true;
 	core_unlock(core);
 }
@@ -353,9 +356,11 @@ static void load_job(struct job *job)
 		if (!piece)
 			return;
 		mapped = piece->to_be_mapped;
-		if (!mapped && bring_in(core, piece)) { /* else it may be gone already */
-			fall_back(core, piece);
-			mapped = true;
+		if (!mapped) {
+			int error = bring_in(core, piece); /* without one it may be gone already */
+			if (error)
+				fall_back(core, piece, error);
+			mapped = error != 0;
 		}
 		if (mapped)
 			map_from_host(core, piece);

@@ -223,6 +223,12 @@ static void alloc_job(struct job *job)
 		if (error)
 			memory_drop_pieces(core, range);
 	}
+	if (error) {
+		free(range->pieces);
+		range->pieces = NULL;
+	}
+	if (error == -ENOMEM && !swapped && memory_refused(core, &command->charge))
+		return;
 	core_lock(core);
 	if (error) {
 		memory_remove(core, range);

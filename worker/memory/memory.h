@@ -94,9 +94,10 @@ struct range {
 struct charge {
 	struct list link;
 	uint64_t bytes;
-	bool swappable; /* host swap will do */
-	bool for_turn;  /* it is to be brought in, in the session's turn of the device */
-	bool swapped;   /* and it is host swap that has been charged */
+	bool swappable;   /* host swap will do */
+	bool for_turn;    /* it is to be brought in, in the session's turn of the device */
+	uint8_t refusals; /* by the driver, of what was charged */
+	bool swapped;     /* and it is host swap that has been charged */
 	/* With the lock. 0: `bytes` are ours now; -ENOMEM. */
 	void (*decided)(struct core *core, struct charge *charge, int status);
 };
@@ -134,8 +135,8 @@ struct memory {
 	struct control_request request; /* while asking */
 	/* Host swap: what our objects have been charged, all of it in use. */
 	uint64_t swap_bytes;
-	struct job trim_job;
-	bool trimming;
+	struct job trim_job, tell_job;
+	bool trimming, telling;
 	uint64_t slack_since_ns; /* when slack last changed; 0: there is none */
 };
 
@@ -173,10 +174,14 @@ void memory_return(struct core *core, struct control_return message);
 /* Asks for bytes; calls charge->decided, perhaps before it returns. */
 void memory_charge(struct core *core, struct charge *charge);
 void memory_uncharge(struct core *core, uint64_t bytes);
+/* gdevd asks a warm worker what the driver has free. */
+void memory_tell_free(struct core *core);
 /* Device memory that we have been charged and do not use goes back, up to `bytes`; how much did. */
 uint64_t memory_give_slack(struct core *core, uint64_t bytes);
 /* Bytes that were used go back at once. */
 void memory_vacate(struct core *core, uint64_t bytes);
+/* The same, as the driver has refused them. So does what we have been charged beside them: it may not be there, either. */
+void memory_return_refused(struct core *core, uint64_t bytes);
 /* Host swap is not needed any more. */
 void memory_uncharge_swap(struct core *core, uint64_t bytes);
 /* The memory now belongs to something else that has paid: both what we use and what we have been charged
@@ -201,6 +206,9 @@ int memory_make_chunk(struct core *core, uint64_t bytes, struct device_chunk **c
 int memory_map_pieces(struct core *core, struct range *range);
 void memory_unmap_pieces(struct core *core, struct range *range, size_t count);
 void memory_drop_pieces(struct core *core, struct range *range);
+/* The driver has no memory for what was charged: others than gdevd's workers use the device. True: gdevd is asked once more,
+ * and `decided` will be called again. False: it was asked often enough, or cannot do anything; the charge stands. */
+bool memory_refused(struct core *core, struct charge *charge);
 /* Destroys chunks that are kept, down to `limit` and to what is paid for. */
 void memory_trim(struct core *core, uint64_t limit);
 /* Lets the device use host memory of ours, where it has to be told of it; and not any more. */
