@@ -147,6 +147,16 @@ static bool may_come(const struct client *client)
 	return false;
 }
 
+/* False: gdevd has no descriptor to look with. A session of a process that is not known would not find the memory of the
+ * process's other sessions. So the connection ends as one that cannot be accepted does, and the client comes again. */
+static bool learn_process(struct client *client)
+{
+	const struct connection *connection = client->connection;
+
+	client->process_started = process_started_of_peer(connection->fd, connection->pid);
+	return client->process_started || process_peer_ended(connection->fd) != -EAGAIN;
+}
+
 void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
 {
 	struct client *client = calloc(1, sizeof *client);
@@ -165,14 +175,11 @@ void client_accept(struct daemon *daemon, int fd, struct vgpu *vgpu)
 		free(client);
 		return;
 	}
-	if (!may_come(client)) {
+	if ((vgpu && !learn_process(client)) || !may_come(client)) {
 		connection_destroy(client->connection);
 		free(client);
 		return;
 	}
-	if (vgpu)
-		client->process_started =
-			process_started_of_peer(client->connection->fd, client->connection->pid);
 	list_append(&daemon->clients, &client->link);
 	client->connection->user->connections++;
 	daemon->visited = true;

@@ -217,6 +217,7 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 	struct control_graph message = {0};
 	enum graph_class class = class_of(graph, connection);
 	struct opening *opening;
+	struct opener opener;
 	int pair[2], ended;
 
 	if (!(graph->mode >> class & 6))
@@ -224,6 +225,8 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 	ended = process_peer_ended(connection->fd);
 	if (ended) /* how urgent who has the connection now is, nobody knows */
 		return ended > 0 ? -ESRCH : ended;
+	/* While there is a descriptor for it: the pair may take the last ones, and the process would be known as nobody's. */
+	opener = opener_of(connection);
 	if (graph->pending >= GRAPH_PENDING_MAX)
 		return -EAGAIN;
 	if (!user_hold(connection->user, 1))
@@ -239,7 +242,7 @@ static int join_graph(struct graph *graph, struct client *client, uint32_t seria
 		.user = user_ref(connection->user),
 		.serial = serial,
 		.socket = pair[1],
-		.opener = opener_of(connection)};
+		.opener = opener};
 	client->opening = opening;
 	list_append(&graph->openings, &opening->link);
 	graph->pending++;

@@ -486,7 +486,7 @@ struct control_traced {
  * OPEN: the sender wants to reach the process that has published the graph `name` of user `uid`. REPLY: status 0, and a
  * descriptor: one end of a socket (graph.h), whose other end that process got with JOIN. It has said JOINED: status 0, or -EUSERS,
  * which is the REPLY's then: it has too many. Until it does, the sender waits, and sends no second OPEN; GRAPH_PENDING_MAX do: -EAGAIN
- * beyond. -ENOENT: there is none; -EACCES; -ESRCH: the process that has connected is not there any more. From then on gdevd has no
+ * beyond. -EAGAIN also: gdevd has no descriptor or memory left for it now. -ENOENT: there is none; -EACCES; -ESRCH: the process that has connected is not there any more. From then on gdevd has no
  * part in what the two say. */
 struct control_graph {
 	struct control_header header;

@@ -2,8 +2,10 @@
 """gdev shm, and what gdev status says of shared memory. Who may remove what: tests/attacks/test_segments.py."""
 
 import errno
+import itertools
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -335,6 +337,33 @@ class Segments(harness.GdevdTest):
             os.waitpid(owner, 0)
             os.close(read)
             os.close(write)
+
+    def describe(self, sock):
+        """Whether gdevd answers: it has accepted the connection, and keeps it."""
+        try:
+            wire.send(sock, wire.message(wire.DESCRIBE))
+            return wire.receive(sock)[0] == wire.DESCRIPTION
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+
+    def test_a_process_finds_its_memory_that_came_when_gdevd_had_no_descriptor_to_look_with(self):
+        pid = self.start(config="[vgpu gdev0]\nmode = 0666\n[vgpu second]\nmode = 0666\n").pid
+        ident, token = self.make_transient(self.client())
+        self.wait_warm(2)
+        used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        unused = (number for number in itertools.count() if number not in used)
+        next(unused)  # for the connection
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(unused), limits[1]))
+        sock = wire.connect(f"{self.run_dir}/second.sock")
+        accepted = self.describe(sock)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        if not accepted:  # as libgdev does
+            sock.close()
+            sock = f"{self.run_dir}/second.sock"
+        peer = harness.Client(sock, base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        self.clients.append(peer)
+        self.assertEqual(peer.shm(wire.SHM_STAT, ident=ident, token=token)[0], 0)
 
     def test_transient_segments_are_listed_without_their_tokens(self):
         self.start()
