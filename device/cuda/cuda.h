@@ -97,6 +97,7 @@ struct device {
 
 	int print_pipe; /* what the driver prints for kernels */
 	uint32_t multiprocessors;
+	uint32_t most_shared; /* bytes of a block, if it asks for them */
 	struct preempt *
 		preempt; /* NULL: kernels do not leave between blocks. Set once, before there are modules. */
 };

@@ -147,11 +147,15 @@ static int cuda_open(
 		goto err_free;
 	error = driver_error(driver->cuDeviceGet(&device->ordinal, (int)config->index));
 	if (!error) {
-		int multiprocessors = 1;
+		int multiprocessors = 1, most_shared = 0;
 		device->capability = device_capability(driver, device->ordinal);
 		driver->cuDeviceGetAttribute(&multiprocessors,
 			CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->ordinal);
 		device->multiprocessors = (uint32_t)max_of(multiprocessors, 1);
+		driver->cuDeviceGetAttribute(&most_shared,
+			(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN,
+			device->ordinal);
+		device->most_shared = (uint32_t)most_shared;
 		error = context_open(device);
 	}
 	if (error)

@@ -20,6 +20,7 @@
 
 #define DEFAULT_DYNAMIC_SHARED (48u << 10)
 #define PORTABLE_CLUSTER 8 /* blocks; more must be allowed */
+#define CLUSTERS_CAPABILITY 90
 #define MEASURED_BYTES                                                                             \
 	(64u << 10) /* of variables: from so many on the driver is asked what a module takes */
 
@@ -496,14 +497,10 @@ static uint32_t attribute(struct device_function *function, CUfunction_attribute
 	return (uint32_t)value;
 }
 
-static uint32_t max_dynamic_shared(struct device_function *function)
+/* What is left beside its static shared memory. */
+static uint32_t max_dynamic_shared(const struct device_function *function, uint32_t shared_bytes)
 {
-	struct device *device = function->module->space->device;
-	int most = 0;
-
-	device_enter(device)->cuDeviceGetAttribute(&most,
-		(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN, device->ordinal);
-	return (uint32_t)most - attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+	return function->module->space->device->most_shared - shared_bytes;
 }
 
 /* One that was made of the function. NULL: there is none. */
@@ -519,7 +516,8 @@ static struct device_function *get_made(struct device_module *module,
 	made->hidden_offset = kernel->param_offset;
 	made->made = kernel;
 	made->max_threads = attribute(made, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-	made->max_shared = max_dynamic_shared(made);
+	made->max_shared =
+		max_dynamic_shared(made, attribute(made, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
 	return made;
 }
 
@@ -602,6 +600,17 @@ int cuda_function_name(struct device_module *module, unsigned index, char *name,
 	return 0;
 }
 
+/* The driver's extents are all 0, or none is. */
+static void ask_for_cluster(struct device_function *function, struct device_function_info *info)
+{
+	info->needs_cluster = attribute(function, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
+	info->cluster[0] = attribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+	if (!info->cluster[0])
+		return;
+	info->cluster[1] = attribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+	info->cluster[2] = attribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+}
+
 void cuda_function_info(struct device_function *function, struct device_function_info *info)
 {
 	const struct driver *driver = device_enter(function->module->space->device);
@@ -619,11 +628,9 @@ void cuda_function_info(struct device_function *function, struct device_function
 	info->registers = attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
 	info->ptx_version = attribute(function, CU_FUNC_ATTRIBUTE_PTX_VERSION);
 	info->binary_version = attribute(function, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
-	for (int i = 0; i < 3; i++)
-		info->cluster[i] = attribute(function,
-			(CUfunction_attribute)(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i));
-	info->needs_cluster = attribute(function, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
-	info->max_dynamic_shared_bytes = max_dynamic_shared(function);
+	info->max_dynamic_shared_bytes = max_dynamic_shared(function, info->shared_bytes);
+	if (function->module->space->device->capability >= CLUSTERS_CAPABILITY)
+		ask_for_cluster(function, info);
 }
 
 void cuda_function_param(

@@ -283,6 +283,28 @@ static void submit_briefly(struct device_queue *queue, struct submitted *s)
 	assert_true(harness_ask_driver("fake_calls_here") - before <= BRIEF);
 }
 
+/* What it says of itself, and whether it needs clusters; questions about parameters are not counted. */
+#define LOOKED_UP 9
+
+static void a_function_is_asked_for_what_it_needs(void **state)
+{
+	struct harness *h = &harness;
+	struct device_module *module;
+	struct device_function *function;
+	struct device_function_info info;
+	int before;
+
+	assert_int_equal(harness_module_load(h, set_image, sizeof set_image, NULL, &module), 0);
+	assert_int_equal(h->ops->function_get(module, "set", &function), 0);
+	before = harness_ask_driver("fake_calls_here");
+	h->ops->function_info(function, &info);
+	assert_int_equal(info.max_threads, 1024);
+	assert_int_equal(info.max_dynamic_shared_bytes, 227 << 10);
+	assert_int_equal(info.param_count, 2);
+	assert_true(harness_ask_driver("fake_calls_here") - before <= LOOKED_UP);
+	h->ops->module_unload(module);
+}
+
 /* Planes that are no rows apart, which the driver does not copy with one call. */
 static void a_copy_of_many_calls_is_not_its_submitters(void **state)
 {
@@ -816,6 +838,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_copy_of_many_calls_is_not_its_submitters, start, stop),
+		cmocka_unit_test_setup_teardown(a_function_is_asked_for_what_it_needs, start, stop),
 		cmocka_unit_test_setup_teardown(
 			launches_that_wait_together_are_done_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(a_row_of_launches_is_kept_as_it_is, start, stop),
