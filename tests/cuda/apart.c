@@ -407,6 +407,39 @@ static void check_use(const struct use *use, pid_t worker)
 	check(name, (struct wait){use->end, &first}, worker, use_all);
 }
 
+static CUlibrary library;
+static CUkernel known;
+
+static void find_other(struct side *side)
+{
+	CUkernel kernel;
+
+	must(cuLibraryGetKernel(&kernel, library, "other")); /* for which it is loaded */
+}
+
+static void find_known(struct side *side)
+{
+	CUkernel kernel;
+
+	must(cuLibraryGetKernel(&kernel, library, "known"));
+	must(kernel != known);
+	use_all(side);
+}
+
+/* Who loads a library keeps nobody from what is known of it. */
+static void check_library(pid_t worker)
+{
+	static const char two_ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
+				      ".visible .entry known()\n{\nret;\n}\n"
+				      ".visible .entry other()\n{\nret;\n}\n";
+
+	must(cuLibraryLoadData(&library, two_ptx, NULL, NULL, 0, NULL, NULL, 0));
+	must(cuCtxSetCurrent(NULL));
+	must(cuLibraryGetKernel(&known, library, "known"));
+	check("a kernel of a library", (struct wait){find_other, &first}, worker, find_known);
+	must(cuLibraryUnload(library));
+}
+
 int main(int argc, char **argv)
 {
 	struct side third = {.device = 2};
@@ -428,6 +461,7 @@ int main(int argc, char **argv)
 		use_without_gdevd);
 	for (size_t i = 0; i < USES; i++)
 		check_use(&uses[i], worker);
+	check_library(worker);
 	printf("1..%d\n", count);
 	return failures != 0;
 }

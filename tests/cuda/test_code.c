@@ -4,10 +4,7 @@
  */
 #include "fixture.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool is_hardware(void)
@@ -497,105 +494,6 @@ static void code_for_other_devices_is_left_out(void **state)
 	}
 }
 
-/* ---- loading, beside other threads ---- */
-
-#define SLOW_KERNELS 10000
-#define KERNEL_TEXT_MAX 160
-#define LOOKS_MAX 100000
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/* What takes long to load. */
-static char *many_kernels(void)
-{
-	char *text = malloc(SLOW_KERNELS * KERNEL_TEXT_MAX), *end = text;
-
-	assert_non_null(text);
-	end += sprintf(end, ".version 6.0\n.target sm_50\n.address_size 64\n");
-	for (unsigned i = 0; i < SLOW_KERNELS; i++)
-		end += sprintf(end,
-			".visible .entry kernel_%u(.param .u32 p)\n"
-			"{\n\t.reg .b32 %%r<3>;\n\tld.param.u32 %%r1, [p];\n\tadd.u32 %%r2, %%r1, 1;\n\tret;\n}\n",
-			i);
-	return text;
-}
-
-struct loader {
-	CUlibrary library;
-	CUresult result;
-	uint64_t began_ns, ended_ns;
-	atomic_bool done;
-};
-
-static void *load_kernel(void *argument)
-{
-	struct loader *loader = argument;
-	CUkernel kernel;
-
-	cuCtxSetCurrent(fixture_context);
-	loader->began_ns = now_ns();
-	loader->result = cuLibraryGetKernel(&kernel, loader->library, "kernel_1");
-	loader->ended_ns = now_ns();
-	atomic_store(&loader->done, true);
-	return NULL;
-}
-
-/* Looks for a kernel that is known, again and again; how often in the middle half of what the loader takes. */
-static unsigned look_meanwhile(struct loader *loader, CUkernel known)
-{
-	struct {
-		uint64_t began_ns, ended_ns;
-	} *looks = calloc(LOOKS_MAX, sizeof *looks);
-	unsigned count = 0, within = 0;
-	pthread_t thread;
-	CUkernel found;
-
-	assert_non_null(looks);
-	assert_int_equal(pthread_create(&thread, NULL, load_kernel, loader), 0);
-	while (!atomic_load(&loader->done)) {
-		uint64_t began_ns = now_ns();
-		assert_success(cuLibraryGetKernel(&found, loader->library, "kernel_0"));
-		assert_ptr_equal(found, known);
-		looks[count].began_ns = began_ns;
-		looks[count].ended_ns = now_ns();
-		count += count + 1 < LOOKS_MAX;
-		usleep(200);
-	}
-	pthread_join(thread, NULL);
-	uint64_t quarter_ns = (loader->ended_ns - loader->began_ns) / 4;
-	for (unsigned i = 0; i < count; i++)
-		within += looks[i].began_ns > loader->began_ns + quarter_ns &&
-			  looks[i].ended_ns < loader->ended_ns - quarter_ns;
-	free(looks);
-	return within;
-}
-
-static void a_library_that_is_being_loaded_keeps_nobody_waiting_for_what_is_known(void **state)
-{
-	struct loader loader = {0};
-	CUcontext context;
-	CUkernel known;
-	char *image;
-
-	if (getenv("TEST_VENDOR"))
-		skip(); /* which has locks of its own */
-	image = many_kernels();
-	assert_success(cuLibraryLoadData(&loader.library, image, NULL, NULL, 0, NULL, NULL, 0));
-	assert_success(cuCtxPopCurrent(&context));
-	assert_success(cuLibraryGetKernel(&known, loader.library, "kernel_0"));
-	assert_success(cuCtxPushCurrent(context));
-	assert_true(look_meanwhile(&loader, known) > 0);
-	assert_success(loader.result);
-	assert_success(cuLibraryUnload(loader.library));
-	free(image);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -615,7 +513,6 @@ int main(void)
 		TEST(libraries_give_kernels_to_any_context),
 		TEST(large_libraries_do_too_and_many_are_kept),
 		TEST(code_for_other_devices_is_left_out),
-		TEST(a_library_that_is_being_loaded_keeps_nobody_waiting_for_what_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
