@@ -68,6 +68,12 @@ def wait_for_go():
         time.sleep(0.01)
 
 
+def ignore(control):
+    """Whatever gdevd says, until it is gone."""
+    while control.recv(65536):
+        pass
+
+
 def call(path, said):
     """The answer; b"": there is none, but the end."""
     try:
@@ -264,7 +270,8 @@ class Worker:
                     data = b""
                 if not data:
                     if self.mode == "stay":
-                        time.sleep(600)
+                        ignore(self.control)
+                        return
                     wire.send(self.control, wire.message(wire.BYE))
                     if self.mode == "linger":
                         wait_for_go()
@@ -325,7 +332,8 @@ def main():
     if mode in ("die", "lost"):
         sys.exit(1)
     if mode == "mute":
-        time.sleep(600)
+        ignore(worker.control)
+        return
     if mode == "late":
         wait_for_go()
     worker.ready()
