@@ -27,8 +27,11 @@
 #include "random_kernel.h"
 
 enum { FAILED = 3, NOT_TAKEN = 4 }; /* how a child ends */
-/* Seconds that a child may be silent: with a batch, one form or kernel, a question. */
-enum { LIMIT = 15, ONE_LIMIT = 8, QUESTION_LIMIT = 4 };
+/* Seconds that a child may be silent: with one form, a question; a batch, or a random kernel. */
+enum { ONE_LIMIT = 8, QUESTION_LIMIT = 4 };
+static unsigned limit = 15;
+/* So many times as long where the time for all has no limit: the machine may be busy with other things. */
+enum { PATIENCE = 8 };
 enum { MOST_SHOWN = 6, WORKERS = 12, BUFFERS = 3, ERROR_LOG = 65536 };
 enum { GRACE = 5 }; /* seconds that a kernel may take when the time for random ones is over */
 /* Kernels that a worker shrinks, and the seconds for each. */
@@ -154,7 +157,7 @@ static pid_t start(void (*work)(struct progress *, void *), struct progress *p, 
 		abort();
 	if (pid)
 		return pid;
-	alarm(LIMIT);
+	alarm(limit);
 	work(p, data);
 	fflush(NULL);
 	_exit(0);
@@ -356,7 +359,7 @@ static void conformance_work(struct progress *p, void *data)
 	if (!a->recorded)
 		open_device();
 	for (; p->next < p->last; p->next = p->end) {
-		alarm(p->next < p->one_by_one ? ONE_LIMIT : LIMIT);
+		alarm(p->next < p->one_by_one ? ONE_LIMIT : limit);
 		take_forms(a, p, &c);
 		if (!a->recorded)
 			run_cases(&c, p);
@@ -507,15 +510,12 @@ static struct random_outcome run_random(const struct random_kernel *k, unsigned 
 	return r;
 }
 
-/* A kernel that does not end ends its child: by the limit, or when the time for all is over. Under a sanitizer compilers
- * take several times as long. */
+/* A kernel that does not end ends its child: by the limit, or when the time for all is over. */
 static void limit_kernel(const struct random_run *r)
 {
-	time_t left = r->end_at + GRACE - time(NULL), limit = LIMIT;
+	time_t left = r->end_at + GRACE - time(NULL);
 
-	if (getenv("ASAN_OPTIONS"))
-		limit = left = 4 * LIMIT;
-	alarm((unsigned)(left > limit ? limit : left > 1 ? left : 1));
+	alarm(left > limit ? limit : left > 1 ? (unsigned)left : 1);
 }
 
 /* Leaves statements out as long as the results differ, and prints what is left: for people, who ask why. */
@@ -735,9 +735,11 @@ int main(int argc, char **argv)
 		return conformance(argv[2], argc > 3 ? argv[3] : NULL, false);
 	if (!strcmp(what, "recorded") && argc > 3)
 		return conformance(argv[2], argv[3], true);
-	if (!strcmp(what, "random") && argc > 3)
+	if (!strcmp(what, "random") && argc > 3) {
+		limit *= argc > 4 ? 1 : PATIENCE;
 		return random_kernels(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
 			argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 3600);
+	}
 	if (!strcmp(what, "questions") && argc > 3)
 		return ask_all(argv[2], argv[3]);
 	fprintf(stderr,
