@@ -10,6 +10,8 @@
   attacks  the attack programs by themselves; without a stage's name they run among the suites
   conformance  each instruction of PTX by itself; it is among the suites, too
   vm       CUDA in a virtual machine, under QEMU (docs/vm.md says what it needs)
+  delays   the suites by themselves, three times, with threads that are late now and then (tests/delays.c): what a busy machine
+           would show in weeks; what measures times fails there at times
   programs  all programs of tests/cuda/programs, some of which are among the suites; writes docs/results/programs.json
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
@@ -43,7 +45,8 @@ SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
 STAGES = ("style", "suites", "asan", "tsan", "fuzz", "demo", "vm")
-ALONE = ("attacks", "conformance", "programs")  # run when named: parts of a stage, and what takes long
+DELAYS = ("100,30000", "1000,20000", "100,200000")  # tests/delays.c
+ALONE = ("attacks", "conformance", "delays", "programs")  # run when named: parts of a stage, and what takes long
 
 
 class Results:
@@ -169,7 +172,8 @@ class Tree:
 
 ORDINARY = Tree("build")
 TREES = {  # of the stages that test what is in one
-    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY, "programs": ORDINARY, "vm": ORDINARY,
+    "suites": ORDINARY, "attacks": ORDINARY, "conformance": ORDINARY, "delays": ORDINARY, "programs": ORDINARY,
+    "vm": ORDINARY,
     "asan": Tree("build-asan", "-Db_sanitize=address,undefined", "-Db_lundef=false"),
     # The sanitizer takes no account of fences, and gcc says so.
     "tsan": Tree("build-tsan", "-Db_sanitize=thread", "-Db_lundef=false", "-Dc_args=-Wno-tsan",
@@ -426,6 +430,12 @@ def stage_attacks(results, options):
 
 def stage_conformance(results, options):
     run_suites(results, "build", lambda _name, suites: "conformance" in suites, full=options.full)
+
+
+def stage_delays(results, options):
+    for delays in DELAYS:
+        run_suites(results, "build", slower=4, full=options.full,
+                   environment={"LD_PRELOAD": str(ROOT / "build" / "tests" / "libdelays.so"), "GDEV_TEST_DELAYS": delays})
 
 
 def stage_vm(results, options):
