@@ -11,10 +11,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -82,9 +84,14 @@ static void be_late(unsigned times)
 LATE(LOOK, int, clock_gettime, (clockid_t clock, struct timespec *time), (clock, time))
 LATE(LOCK, int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
 LATE(LOCK, int, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))
+LATE(LOCK, int, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t *mutex),
+	(condition, mutex))
 LATE(MOVE, ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size))
 LATE(MOVE, ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size))
 LATE(WAIT, int, poll, (struct pollfd * polled, nfds_t count, int ms), (polled, count, ms))
+LATE(WAIT, int, ppoll,
+	(struct pollfd * polled, nfds_t count, const struct timespec *time, const sigset_t *mask),
+	(polled, count, time, mask))
 LATE(WAIT, int, epoll_wait, (int fd, struct epoll_event *events, int most, int ms),
 	(fd, events, most, ms))
 LATE(WAIT, ssize_t, send, (int fd, const void *bytes, size_t size, int flags),
@@ -93,7 +100,14 @@ LATE(WAIT, ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
 	(fd, message, flags))
 LATE(WAIT, ssize_t, recv, (int fd, void *bytes, size_t size, int flags), (fd, bytes, size, flags))
 LATE(WAIT, ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
+LATE(WAIT, int, connect, (int fd, const struct sockaddr *address, socklen_t size),
+	(fd, address, size))
+LATE(WAIT, int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags),
+	(fd, address, size, flags))
+LATE(WAIT, int, eventfd_read, (int fd, eventfd_t *value), (fd, value))
+LATE(WAIT, int, eventfd_write, (int fd, eventfd_t value), (fd, value))
 LATE(WAIT, int, usleep, (useconds_t us), (us))
+LATE(WAIT, int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))
 LATE(WAIT, int, sched_yield, (void), ())
 LATE(PROCESS, pid_t, fork, (void), ())
 LATE(PROCESS, pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))

@@ -11,7 +11,7 @@
   conformance  each instruction of PTX by itself; it is among the suites, too
   vm       CUDA in a virtual machine, under QEMU (docs/vm.md says what it needs)
   delays   the suites by themselves, three times, with threads that are late now and then (tests/delays.c): what a busy machine
-           would show in weeks; what measures times fails there at times
+           would show in weeks; without the tests that measure times
   programs  all programs of tests/cuda/programs, some of which are among the suites; writes docs/results/programs.json
 
 Counts individual tests: the lines of a program that speaks TAP (cmocka does when asked), else the
@@ -139,12 +139,13 @@ def is_for_tsan(name, suites):
     return suites & ONE_PROCESS and not ONE_THREAD.fullmatch(name)
 
 
+def introspect(folder, what):
+    out = subprocess.run(["meson", "introspect", folder, what], cwd=ROOT, text=True, capture_output=True, check=True)
+    return json.loads(out.stdout)
+
+
 def programs_of(is_chosen):
     """What the chosen tests need, in a tree that is set up: a function of its folder."""
-    def introspect(folder, what):
-        out = subprocess.run(["meson", "introspect", folder, what], cwd=ROOT, text=True, capture_output=True, check=True)
-        return json.loads(out.stdout)
-
     def files(folder):
         paths = {target["id"]: target["filename"] for target in introspect(folder, "--targets")}
         return sorted({os.path.relpath(path, ROOT / folder) for test in introspect(folder, "--tests")
@@ -433,8 +434,10 @@ def stage_conformance(results, options):
 
 
 def stage_delays(results, options):
+    """All tests but those that measure times, which run alone for that reason."""
+    measuring = {test["name"] for test in introspect("build", "--tests") if not test["is_parallel"]}
     for delays in DELAYS:
-        run_suites(results, "build", slower=4, full=options.full,
+        run_suites(results, "build", lambda name, _suites: name not in measuring, slower=4, full=options.full,
                    environment={"LD_PRELOAD": str(ROOT / "build" / "tests" / "libdelays.so"), "GDEV_TEST_DELAYS": delays})
 
 
