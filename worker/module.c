@@ -192,7 +192,7 @@ static void begin_opening(struct command *command)
 
 	list_append(&core->opening, &command->link);
 	if (alone)
-		service_next_job(core, LANE_LONG, &command->job, open_job);
+		service_job(core, LANE_LONG, &command->job, open_job);
 }
 
 static void end_opening(struct command *command, int error)
@@ -204,7 +204,7 @@ static void end_opening(struct command *command, int error)
 	end_loading(command, error);
 	next = list_first(&core->opening, struct command, link);
 	if (next)
-		service_next_job(core, LANE_LONG, &next->job, open_job);
+		service_job(core, LANE_LONG, &next->job, open_job);
 }
 
 static void module_opened(struct core *core, struct charge *charge, int status)
@@ -238,7 +238,7 @@ static void module_paid(struct core *core, struct charge *charge, int status)
 	if (!status)
 		command->module->bytes = charge->bytes;
 	if (status == -ENOMEM && core->ops->module_lighten)
-		service_next_job(core, LANE_LONG, &command->job, lighten_job);
+		service_job(core, LANE_LONG, &command->job, lighten_job);
 	else if (status || !core->ops->module_open)
 		end_loading(command, status);
 	else

@@ -40,8 +40,6 @@ static __thread bool owes_work;
 /* This thread is in ops->work(). */
 static __thread bool working;
 static __thread int my_place = PLACE_NONE;
-/* This thread is in a job; when that is over it takes up another, for which nobody was woken. */
-static __thread bool in_job, takes_next;
 
 /* ---- waking and kicking ---- */
 
@@ -109,8 +107,7 @@ void service_kick(void *owner)
 		service_wake(core);
 }
 
-static void add_job(
-	struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job))
+void service_job(struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job))
 {
 	struct service *service = &core->service;
 
@@ -118,21 +115,7 @@ static void add_job(
 	job->run = run;
 	list_append(&service->lanes[lane].jobs, &job->link);
 	__atomic_add_fetch(&service->jobs_waiting, 1, __ATOMIC_RELAXED);
-}
-
-void service_job(struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job))
-{
-	add_job(core, lane, job, run);
 	service_wake(core);
-}
-
-void service_next_job(
-	struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job))
-{
-	add_job(core, lane, job, run);
-	if (!in_job || takes_next)
-		service_wake(core);
-	takes_next = in_job;
 }
 
 unsigned service_jobs(const struct core *core)
@@ -175,7 +158,7 @@ static struct job *next_job(const struct service *service)
 	return NULL;
 }
 
-static bool run_job(struct core *core)
+static bool take_job(struct core *core)
 {
 	struct service *service = &core->service;
 	struct job *job;
@@ -195,25 +178,10 @@ static bool run_job(struct core *core)
 	if (!job)
 		return false;
 	leave_ring(core);
-	in_job = true;
 	job->run(job); /* which frees it */
-	in_job = false;
 	core_lock(core);
 	service->lanes[lane].running--;
 	core_unlock(core);
-	return true;
-}
-
-static bool take_job(struct core *core)
-{
-	bool any = false;
-
-	do {
-		takes_next = false;
-		if (!run_job(core))
-			return any;
-		any = true;
-	} while (takes_next);
 	return true;
 }
 

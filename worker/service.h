@@ -111,9 +111,6 @@ void service_finish(struct core *core);
 
 /* With the lock. */
 void service_job(struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job));
-/* The same of what follows a job. If that is about to end, its thread takes up this one, and no other is woken. */
-void service_next_job(
-	struct core *core, enum lane lane, struct job *job, void (*run)(struct job *job));
 /* How many jobs wait or run. */
 unsigned service_jobs(const struct core *core);
 /* Sees to it that service_tick runs at this time, or before. */
