@@ -132,7 +132,6 @@ static void retire_worker(struct worker *worker, const char *reason)
 		if (!worker->daemon->stopping)
 			start_failed(worker);
 	}
-	strangers_unask(worker);
 }
 
 static void send_signal_kill(struct worker *worker)
@@ -163,6 +162,7 @@ void worker_kill(struct worker *worker, const char *why)
 	if (worker->child)
 		deadline_set(&worker->daemon->deadlines, &worker->deadline,
 			clock_now_ns() + EXIT_GRACE_NS);
+	strangers_unask(worker);
 	maybe_free(worker);
 }
 
@@ -213,6 +213,7 @@ void worker_leave(struct worker *worker)
 	worker->since_ns = clock_now_ns();
 	deadline_set(
 		&worker->daemon->deadlines, &worker->deadline, worker->since_ns + EXIT_GRACE_NS);
+	strangers_unask(worker);
 }
 
 static void on_closed(struct connection *connection, int error)
@@ -234,6 +235,7 @@ static void on_closed(struct connection *connection, int error)
 	if (worker->child) /* is on its way out, and is killed if it takes long */
 		deadline_set(&worker->daemon->deadlines, &worker->deadline,
 			clock_now_ns() + EXIT_GRACE_NS);
+	strangers_unask(worker);
 	maybe_free(worker);
 }
 

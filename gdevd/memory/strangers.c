@@ -15,12 +15,6 @@ void strangers_init(struct device *device)
 	memory_init(&device->strangers.account, &device->memory, UINT64_MAX);
 }
 
-/* A context that is being made is in no account yet. Whoever waits is served when the last of them is ready, or has failed. */
-static bool is_settled(const struct device *device)
-{
-	return !device->workers.starting;
-}
-
 /* Whether somebody is asked now. */
 static bool ask_warm_worker(struct device *device)
 {
@@ -39,8 +33,7 @@ static bool ask_warm_worker(struct device *device)
 void strangers_refused(struct worker *worker)
 {
 	worker->refused = true;
-	if (is_settled(worker->device))
-		ask_warm_worker(worker->device);
+	ask_warm_worker(worker->device);
 }
 
 bool strangers_wait(struct worker *worker, const struct control_allocate *message, bool lacks)
@@ -50,7 +43,7 @@ bool strangers_wait(struct worker *worker, const struct control_allocate *messag
 
 	if (!worker->refused && !(lacks && strangers->account.used_bytes && !strangers->known))
 		return false;
-	if (is_settled(device) && !ask_warm_worker(device)) {
+	if (!ask_warm_worker(device)) {
 		worker->refused = false;
 		return false;
 	}
@@ -60,10 +53,9 @@ bool strangers_wait(struct worker *worker, const struct control_allocate *messag
 
 void strangers_look(struct device *device)
 {
-	if (device->strangers.account.used_bytes && is_settled(device))
+	if (device->strangers.account.used_bytes)
 		ask_warm_worker(device);
-	if (is_settled(device))
-		relief_serve(device);
+	relief_serve(device);
 }
 
 /* What is free by the account is no more than what the driver has free. */
@@ -73,6 +65,8 @@ static void settle_account(struct device *device, uint64_t free_bytes)
 	uint64_t before = account->used_bytes, room;
 
 	memory_return(account, before);
+	/* A context that is being made is in no account yet, and may be there already. */
+	free_bytes += device->workers.starting * device->overhead_bytes;
 	room = memory_room(&device->memory);
 	memory_charge_held(account, room - min_of(room, free_bytes));
 	if (!before && account->used_bytes)

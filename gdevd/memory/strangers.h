@@ -41,7 +41,8 @@ void strangers_look(struct device *device);
 void strangers_told(struct worker *worker, const struct control_memory *message);
 /* The worker is not warm any more: what it says does not count. */
 void strangers_unask(struct worker *worker);
-/* Nobody is there to be asked, and somebody needs a context: a worker that starts will find out. False: they have nothing. */
+/* Nobody is there to be asked, and somebody needs a context: whether the driver has room for one, a worker that starts finds out.
+ * False: they have nothing. */
 bool strangers_forget(struct device *device);
 
 #endif

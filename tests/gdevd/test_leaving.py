@@ -186,6 +186,54 @@ class Leaving(harness.GdevdTest):
         self.assertEqual(self.gdev("device", "drain", "null").returncode, 0)
         self.expect_answer(client, MIB, 7)
 
+    def test_room_of_a_warm_worker_that_leaves_before_it_has_answered_is_waited_for(self):
+        self.begin("16M", mode="ok", warm_workers=1)
+        self.say_free("mute")
+        self.wait_warm(1)
+        client = self.client()
+        self.wait_warm(1)
+        self.assertEqual(client.memory(12 * MIB), 0)
+        client.tell(wire.refused(0))
+        client.tell(wire.allocate(3 * MIB, swap=3 * MIB, serial=7))
+        client.free()
+        self.assertEqual(self.gdev("device", "drain", "null").returncode, 0)
+        kind, serial, status, body, _ = wire.receive(client.peer)
+        self.assertEqual((kind, serial, status), (wire.CHARGED, 7, 0))
+        self.assertEqual(wire.CHARGED_BODY.unpack(body)[0], 3 * MIB)  # and none of the swap
+
+    def test_where_strangers_are_nobody_waits_for_a_worker_that_starts(self):
+        self.begin("16M", mode="ok", warm_workers=1)
+        self.wait_warm(1)
+        client = self.client()
+        self.wait_warm(1)
+        self.say_free(8 * MIB)
+        client.tell(wire.refused(0))
+        self.assertEqual(client.memory(MIB), 0)
+        self.order("late")
+        self.client(base=wire.ARENA_BASE + wire.ARENA_BYTES)
+        client.tell(wire.allocate(12 * MIB, serial=9))
+        self.assertEqual(wire.receive(client.peer)[:2], (wire.CHARGED, 9))  # nothing: there is no room
+        self.assertEqual(self.status()["workers"]["starting"], 1)
+        self.let_go()
+
+    def test_a_context_that_is_being_made_is_no_strangers(self):
+        self.begin("16M", mode="ok", warm_workers=2)
+        self.wait_warm(2)
+        client = self.client()
+        self.wait_warm(2)
+        self.assertEqual(client.memory(10 * MIB), 0)
+        self.say_free("mute")
+        client.tell(wire.refused(0))
+        client.tell(wire.allocate(MIB, serial=7))
+        client.free()
+        self.order("late")
+        self.say_free(16 * MIB - 10 * MIB - 4 * CONTEXT)
+        self.client(base=wire.ARENA_BASE + wire.ARENA_BYTES)  # so that a fourth starts
+        self.expect_answer(client, MIB, 7)
+        self.assertEqual(self.others(), 0)
+        self.let_go()
+        self.wait_warm(2)
+
     # -- those who are going ------------------------------------------------------------------------
 
     def test_what_must_be_on_the_device_waits_for_who_is_leaving(self):
