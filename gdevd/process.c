@@ -64,6 +64,13 @@ int process_kill(pid_t pid, uint64_t started)
 	return syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) ? -errno : 0;
 }
 
+static bool has_descriptor(int socket)
+{
+	autoclose int copy = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+
+	return copy >= 0;
+}
+
 int process_peer_ended(int socket)
 {
 	struct pollfd process = {.fd = -1, .events = POLLIN};
@@ -72,7 +79,7 @@ int process_peer_ended(int socket)
 
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &length)) {
 		if (errno == ENOPROTOOPT)
-			return 0;
+			return has_descriptor(socket) ? 0 : -EAGAIN;
 		return errno == ESRCH || errno == EINVAL || errno == ENODATA ? 1 : -EAGAIN;
 	}
 	ended = poll(&process, 1, 0);
