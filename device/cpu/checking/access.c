@@ -335,7 +335,7 @@ static uint64_t look(
 	if (launch->workspace &&
 		inside(address, a->bytes, launch->workspace, sizeof s->job->workspace))
 		return address; /* the barrier of a cooperative grid */
-	if (address >= scratch->stack_end && address < s->stack)
+	if (address >= scratch->stack_end && address < s->stack && a->bytes <= s->stack - address)
 		return address;
 	return access_global(a);
 }

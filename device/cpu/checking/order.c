@@ -91,6 +91,7 @@ static void begin_block(struct check_state *s, uint64_t block)
 	s->since_fence = s->quick.launched;
 	s->fenced = s->strong = false;
 	s->expected = 0;
+	s->copy_count = s->bulk_out = 0;
 	memset(s->groups, 0, s->threads * sizeof *s->groups);
 	memset(s->bulk_groups, 0, s->threads * sizeof *s->bulk_groups);
 }

@@ -93,6 +93,7 @@ uint32_t check_box(const struct ptx_launch *launch, const struct ptx_scratch *sc
 	uint32_t word, const void *map, const int32_t *numbers, uint64_t shared, uint64_t barrier,
 	uint32_t *bytes, uint32_t line, uint32_t thread)
 {
+	const struct check_state *s = scratch->checking;
 	unsigned operation = tensor_operation(word);
 	bool load = operation == TENSOR_LOAD;
 	struct ptx_access reads = {.align = 1, .kind = PTX_READS},
@@ -108,13 +109,16 @@ uint32_t check_box(const struct ptx_launch *launch, const struct ptx_scratch *sc
 			.strong = operation > TENSOR_STORE},
 		.line = line,
 		.thread = thread};
+	uint64_t whole = 0;
 
 	*bytes = 0;
 	/* What is no map ends the kernel when the box is moved. */
 	if (!check_wide(launch, scratch, (uint64_t)(uintptr_t)map, TENSOR_MAP_BYTES, reads, false,
 		    line, thread) ||
-		tensor_visit(word, map, numbers, look_at_row, &box, bytes) != TENSOR_DONE)
+		tensor_visit(word, map, numbers, s->quick.shared_bytes, look_at_row, &box,
+			&whole) != TENSOR_DONE)
 		return 1;
+	*bytes = (uint32_t)min_of(whole, UINT32_MAX);
 	/* What comes to lie outside of the tensor is not stored, and needs no value. */
 	if (box.wrong || !check_wide(launch, scratch, shared, *bytes, here, box.bytes < *bytes,
 				 line, thread))

@@ -373,7 +373,8 @@ static enum tensor_outcome set_out(struct walk *w, struct tensor *tensor, uint32
 }
 
 enum tensor_outcome tensor_visit(uint32_t word, const void *map, const int32_t *numbers,
-	void (*row)(void *owner, uint64_t address, uint32_t bytes), void *owner, uint32_t *bytes)
+	uint64_t most, void (*row)(void *owner, uint64_t address, uint32_t bytes), void *owner,
+	uint64_t *bytes)
 {
 	struct tensor tensor;
 	struct walk w;
@@ -381,7 +382,8 @@ enum tensor_outcome tensor_visit(uint32_t word, const void *map, const int32_t *
 
 	if (outcome != TENSOR_DONE)
 		return outcome;
-	for (uint64_t k = 0; k < w.rows; k++) {
+	*bytes = w.rows * w.row_bytes;
+	for (uint64_t k = 0; k < w.rows && *bytes <= most; k++) {
 		int64_t size = element_bytes[tensor.type];
 		int64_t from = w.position[0] < 0 ? -w.position[0] * size : 0;
 		int64_t to = ((int64_t)tensor.sizes[0] - w.position[0]) * size;
@@ -393,7 +395,6 @@ enum tensor_outcome tensor_visit(uint32_t word, const void *map, const int32_t *
 			row(owner, address + (uint64_t)from, (uint32_t)(to - from));
 		next_row(&w);
 	}
-	*bytes = (uint32_t)(w.rows * w.row_bytes);
 	return TENSOR_DONE;
 }
 

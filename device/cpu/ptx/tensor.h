@@ -102,9 +102,10 @@ int tensor_encode(const struct record_tensor_map *record, uint8_t map[TENSOR_MAP
 enum tensor_outcome tensor_move(uint32_t word, const void *map, const int32_t *numbers,
 	uint8_t *shared, uint64_t at, uint64_t room, uint32_t *bytes);
 
-/* What tensor_move() would access: calls `row` with each part of a row that lies within the tensor. Looks at the map alone, not at
- * where the box lies. The map is the caller's. */
+/* What tensor_move() would access: calls `row` with each part of a row that lies within the tensor, unless the box has more than
+ * `most` bytes. Looks at the map alone, not at where the box lies. The map is the caller's. */
 enum tensor_outcome tensor_visit(uint32_t word, const void *map, const int32_t *numbers,
-	void (*row)(void *owner, uint64_t address, uint32_t bytes), void *owner, uint32_t *bytes);
+	uint64_t most, void (*row)(void *owner, uint64_t address, uint32_t bytes), void *owner,
+	uint64_t *bytes);
 
 #endif
