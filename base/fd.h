@@ -17,8 +17,8 @@
 /* Sends one message whole. `fds` stay the caller's. -EAGAIN when a non-blocking socket is full. */
 int fd_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);
 
-/* Receives one message: its length; 0 at end of file, which comes behind all that the peer sent. -EMSGSIZE when it is longer than `size` (it is
- * lost). Received descriptors are close-on-exec and the caller's; *fd_count is capacity in, count
+/* Receives one message: its length; 0 at end of file, which comes behind all that the peer sent. -EMSGSIZE when it is longer
+ * than `size` (it is lost). Received descriptors are close-on-exec and the caller's; *fd_count is capacity in, count
  * out. Descriptors beyond the capacity are closed and the message fails with -EMFILE. */
 ssize_t fd_receive(int socket, void *bytes, size_t size, int *fds, size_t *fd_count);
 

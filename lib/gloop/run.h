@@ -55,7 +55,7 @@ struct run {
 	int wake; /* an eventfd: one of the two has done something */
 };
 
-/* 0; or an errno, and the report has the result. */
+/* 0; or -errno, and the report has the result. */
 int run_error(struct run *run, CUresult result);
 
 /* ---- serve.c ---- */
