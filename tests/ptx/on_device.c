@@ -477,7 +477,7 @@ struct random_outcome {
 
 static struct random_outcome run_random(const struct random_kernel *k, unsigned level)
 {
-	uint64_t in[RANDOM_INPUT / 8];
+	_Alignas(16) uint64_t in[RANDOM_INPUT / 8];
 	size_t bytes = random_kernel_bytes(k);
 	uint8_t *want = calloc(1, bytes), *got = calloc(1, bytes);
 	struct buffer b[BUFFERS] = {{in, sizeof(in), false}, {got, bytes, true}};

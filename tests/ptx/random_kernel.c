@@ -96,6 +96,44 @@ struct place random_inside(unsigned kind, const struct place *p, int mask)
 	return in;
 }
 
+/* Returns where the number of the statement behind it goes. */
+static uint16_t *add_node(struct random_kernel *k, uint64_t *s, uint16_t *link, unsigned kind)
+{
+	struct random_node *node = &k->nodes[k->node_count];
+
+	*link = (uint16_t)k->node_count++;
+	*node = (struct random_node){.kind = (uint8_t)kind, .seed = random_draw(s)};
+	return &node->next;
+}
+
+static unsigned pick_meeting(const struct random_kernel *k, uint64_t *s, const struct place *p)
+{
+	unsigned n = random_below(s, 4);
+
+	if (p->all && k->features & RANDOM_BARRIERS && (n < 3 || p->mask == NO_MASK))
+		return n ? KIND_EXCHANGE : KIND_BLOCK_REDUCTION;
+	return p->mask != NO_MASK ? KIND_COLLECTIVE : KIND_ROW;
+}
+
+/* A branch that is the same for all, with threads that leave on one side or both; behind it what the others do together. */
+static uint16_t *draw_leaving(
+	struct random_kernel *k, uint64_t *s, const struct place *p, uint16_t *link)
+{
+	struct place in = random_inside(KIND_UNIFORM_IF, p, p->mask);
+	uint16_t *inside = &k->nodes[k->node_count].first;
+
+	link = add_node(k, s, link, KIND_UNIFORM_IF);
+	for (unsigned n = 0; n < 5; n++) { /* the third is on both sides: write_if() */
+		unsigned how = random_below(s, 8);
+
+		if (how == 0 && in.depth < MOST_DEPTH)
+			inside = draw_leaving(k, s, &in, inside);
+		else
+			inside = add_node(k, s, inside, n == 2 || how < 3 ? KIND_RETURN : KIND_ROW);
+	}
+	return add_node(k, s, link, pick_meeting(k, s, p));
+}
+
 /* Draws a list of statements: returns its first, or 0. */
 static uint16_t draw_list(
 	struct random_kernel *k, uint64_t *s, const struct place *p, unsigned count)
@@ -103,20 +141,21 @@ static uint16_t draw_list(
 	uint16_t first = 0, *link = &first;
 
 	while (count-- && k->node_count < RANDOM_NODES) {
-		uint16_t n = (uint16_t)k->node_count++;
-		struct random_node *node = &k->nodes[n];
+		if (k->node_count == k->leaving) {
+			link = draw_leaving(k, s, p, link);
+			continue;
+		}
+		struct random_node *node = &k->nodes[k->node_count];
 		unsigned kind = pick_kind(k, s, p);
 
 		if (p->rounds * most_rounds(kind) > MOST_ROUNDS)
 			kind = KIND_ROW; /* the interpreter is slow */
-		*node = (struct random_node){.kind = (uint8_t)kind, .seed = random_draw(s)};
-		*link = n;
+		link = add_node(k, s, link, kind);
 		if (node->kind >= KIND_IF && node->kind <= KIND_SWITCH) {
 			struct place in = random_inside(node->kind, p, p->mask);
 
 			node->first = draw_list(k, s, &in, 2 + random_below(s, 5));
 		}
-		link = &node->next;
 	}
 	return first;
 }
@@ -139,6 +178,8 @@ void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned feature
 	memcpy(k->block, shapes[random_below(&s, COUNT(shapes))], sizeof(k->block));
 	k->grid = 1 + random_below(&s, 3);
 	k->large = seed % 50 == 0;
+	if (seed % 4 == 3 && features & RANDOM_EXITS)
+		k->leaving = 1 + random_below(&n, plain ? 4 : 12);
 	if (k->features & RANDOM_COLLECTIVES)
 		top.mask = ALL_LANES;
 	k->nodes[0].first =
@@ -328,7 +369,8 @@ static void write_if(struct writer *w, const struct random_node *node, const str
 
 	w->labels += 2;
 	if (uniform)
-		fprintf(w->f, "setp.lt.u32 %%q, %%u%u, %%u%u;\n", bound % U, bound / 10);
+		fprintf(w->f, "{ .reg .pred g; setp.lt.u32 g, %%u%u, %%u%u;\n", bound % U,
+			bound / 10);
 	else if (by_index)
 		write_index_test(w);
 	else
@@ -343,7 +385,7 @@ static void write_if(struct writer *w, const struct random_node *node, const str
 	if (by_index)
 		fprintf(w->f, "@!g bra L%u; }\nld.global.b32 %%v, [%%in];\n", label);
 	else
-		fprintf(w->f, "@!%%q bra L%u;\n", label);
+		fprintf(w->f, uniform ? "@!g bra L%u; }\n" : "@!%%q bra L%u;\n", label);
 	uint16_t second = node->first;
 	for (unsigned k = 0; both && k < 2 && second; k++)
 		second = nodes[second].next;
@@ -367,6 +409,25 @@ static void write_leave(struct writer *w, const struct random_node *node, const 
 		fprintf(w->f, "@!%%q exit;\n");
 	else
 		fprintf(w->f, "@!%%q bra L%d;\n", p->loop_end);
+}
+
+/* Of a kernel all returns are written alike: structured plans fit those that have one end, or none in common. */
+static void write_return(struct writer *w, const struct place *p)
+{
+	unsigned how = random_below(&w->s, 4);
+
+	fprintf(w->f, "{ .reg .pred g; .reg .b32 i; ");
+	if (how == 0)
+		fprintf(w->f, "not.pred g, %%p%u;\n", random_below(&w->s, P));
+	else if (how == 1)
+		fprintf(w->f, "mov.u32 i, %%tid.x; setp.lt.u32 g, i, %u;\n",
+			1 + random_below(&w->s, w->k->block[0]));
+	else
+		fprintf(w->f, "and.b32 i, %%linear, 7; setp.ne.u32 g, i, %u;\n",
+			random_below(&w->s, 8));
+	if (p->mask != ALL_LANES)
+		write_vote(w, p->mask, "g", p->mask);
+	fprintf(w->f, "@!g %s; }\n", w->k->leaving & 1 ? "ret" : "bra LEFT");
 }
 
 /* One load of what some threads have in shared memory, at %t, others in the input, and some not at all. */
@@ -436,7 +497,7 @@ static void write_opposite(struct writer *w, unsigned to)
 static bool may_wait(const struct random_kernel *k)
 {
 	for (unsigned n = 1; n < k->node_count; n++)
-		if (k->nodes[n].kind == KIND_EXIT)
+		if (k->nodes[n].kind == KIND_EXIT || k->nodes[n].kind == KIND_RETURN)
 			return false;
 	return true;
 }
@@ -539,6 +600,9 @@ static void write_node(struct writer *w, const struct random_node *node, const s
 	case KIND_BREAK:
 	case KIND_EXIT:
 		write_leave(w, node, p);
+		break;
+	case KIND_RETURN:
+		write_return(w, p);
 		break;
 	case KIND_EXCHANGE:
 		write_exchange(w);
@@ -643,7 +707,7 @@ static void write_filler(FILE *f)
 	fprintf(f, "FILLED:\n");
 }
 
-static void write_last_values(FILE *f)
+static void write_last_values(FILE *f, bool leaving)
 {
 	unsigned at = 64;
 
@@ -667,7 +731,7 @@ static void write_last_values(FILE *f)
 		fprintf(f, "st.global.f32 [%%own+%u], %%f%u;\n", at, n);
 	for (unsigned n = 0; n < G; n++, at += 8)
 		fprintf(f, "st.global.f64 [%%own+%u], %%g%u;\n", at, n);
-	fprintf(f, "ret;\n}\n");
+	fprintf(f, "%sret;\n}\n", leaving ? "LEFT:\n" : "");
 }
 
 char *random_kernel_text(const struct random_kernel *k)
@@ -686,7 +750,7 @@ char *random_kernel_text(const struct random_kernel *k)
 	if (k->large)
 		write_filler(w.f);
 	write_list(&w, k->nodes[0].first, &top);
-	write_last_values(w.f);
+	write_last_values(w.f, k->leaving);
 	fclose(w.f);
 	return text;
 }

@@ -44,7 +44,8 @@ struct random_kernel {
 	struct random_node nodes[RANDOM_NODES];
 	unsigned node_count;
 	uint32_t grid, block[3];
-	bool large; /* so large that the compiler optimises less */
+	unsigned leaving; /* the statement with returns on sides of a uniform branch; 0: none */
+	bool large;       /* so large that the compiler optimises less */
 };
 
 void random_kernel_draw(struct random_kernel *k, uint64_t seed, unsigned features);

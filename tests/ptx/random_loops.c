@@ -22,10 +22,10 @@ void write_loop(struct writer *w, const struct random_node *node, const struct p
 	in.loop_mask = lanes;
 	in.loop_end = (int)label + 1;
 	in.in_loop = !uniform;
-	fprintf(w->f, "L%u:\nsetp.lt.u32 %%q, %%l%u, %%e%u;\n", label, loop, loop);
+	fprintf(w->f, "L%u:\n{ .reg .pred g; setp.lt.u32 g, %%l%u, %%e%u;\n", label, loop, loop);
 	if (!uniform)
-		write_vote(w, lanes, "%q", lanes);
-	fprintf(w->f, "@!%%q bra L%u;\nadd.u32 %%l%u, %%l%u, 1;\n", label + 1, loop, loop);
+		write_vote(w, lanes, "g", lanes);
+	fprintf(w->f, "@!g bra L%u; }\nadd.u32 %%l%u, %%l%u, 1;\n", label + 1, loop, loop);
 	if (random_below(&w->s, 2))
 		fprintf(w->f, "mov.b32 %%r%u, %%l%u;\n", random_below(&w->s, R), loop);
 	write_list(w, node->first, &in);

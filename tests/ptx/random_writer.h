@@ -38,6 +38,7 @@ enum kind {
 	KIND_SWITCH,
 	KIND_BREAK,
 	KIND_EXIT,
+	KIND_RETURN, /* to the kernel's end or where it is: of some threads on a side of a branch that is the same for all */
 	KIND_EXCHANGE,
 	KIND_DIVERGENT_BARRIER,
 	KIND_MBARRIER, /* a barrier in memory */

@@ -41,7 +41,7 @@ struct trial {
 	struct random_kernel kernel;
 	char *text;
 	struct program program;
-	uint64_t input[RANDOM_INPUT / 8];
+	_Alignas(16) uint64_t input[RANDOM_INPUT / 8];
 	size_t bytes;
 	uint8_t *want;
 	uint8_t *got; /* shared with the child, as is what it says */
