@@ -119,7 +119,7 @@ int cfg_liveness(struct work *w)
 		scan_block(&s, w->rpo[k], find_exposed, count_def);
 		guards += w->blocks[w->rpo[k]].succ_count > 1;
 	}
-	/* Room for the guards that region.c adds. */
+	/* Room for the guards that guards.c adds. */
 	uint32_t words = (w->global_count + guards) / 64 + 1;
 	size_t bytes = (size_t)words * 8 * (w->block_count + 1);
 	if (bytes > MAX_LIVE_BYTES) {

@@ -1,46 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Region forming: see region.h for the shape. First the blocks that must begin a region, then the
- * branches that must be taken for the whole block because of them, then contexts, then regions as
+ * branches that must be taken for the whole block because of them and their sides (contexts.c, guards.c), then regions as
  * what is reachable from an entry without passing another. What does not fit the structured shape
  * is tried again with fewer wishes, and in the end scheduled.
  */
-#include "device/cpu/ptx/region.h"
-
-#include <errno.h>
-#include <string.h>
+#include "device/cpu/ptx/former.h"
 
 enum { MAX_PURE_COST = 24 };
-
-struct former {
-	struct work *work;
-	struct plan *plan;
-	uint32_t *list, *side;
-	uint64_t *members, *other;
-	size_t words;
-};
-
-static void clear(struct former *f, uint64_t *set)
-{
-	memset(set, 0, f->words * 8);
-}
-
-struct guard *plan_guard(const struct plan *plan, uint32_t branch)
-{
-	for (uint32_t k = 0; k < plan->guard_count; k++)
-		if (plan->guards[k].branch == branch)
-			return &plan->guards[k];
-	return NULL;
-}
-
-bool plan_within(const struct plan *plan, uint32_t context, uint32_t branch)
-{
-	while (context != PTX_NONE && plan->contexts[context].branch != branch)
-		context = plan->contexts[context].parent;
-	return context != PTX_NONE;
-}
-
-static void find_pure(struct former *f);
 
 /* ---- wishes ---- */
 
@@ -62,105 +29,10 @@ static bool loop_is_shared(const struct work *w, const struct loop *l)
 	return !inner;
 }
 
-static bool writes_memory(const struct inst *i)
+bool writes_memory(const struct inst *i)
 {
 	return i->op == OP_st || i->op == OP_cp || i->op == OP_atom || i->op == OP_red ||
 	       i->op == OP_mbarrier || i->op == OP_async || i->op == OP_call || i->op == OP_sust;
-}
-
-static bool touches_memory(const struct inst *i)
-{
-	return inst_is_load(i) || i->op == OP_st;
-}
-
-static bool block_has(
-	const struct work *w, const struct work_block *b, bool (*what)(const struct inst *i))
-{
-	for (uint32_t n = b->first; n < b->end; n++)
-		if (what(&w->insts[n]))
-			return true;
-	return false;
-}
-
-/* A divergent `if` without else around something worth it: one that has effects. One that only loads and computes is
- * better left in its region, where LLVM makes masked loads and selections of it. Returns the block inside. */
-static uint32_t guarded_part(struct former *f, uint32_t branch)
-{
-	const struct work *w = f->work;
-	const struct work_block *b = &w->blocks[branch];
-	const struct inst *last = block_last(w, b);
-	uint32_t inside = PTX_NONE;
-	bool effects = false;
-
-	if (b->succ_count != 2 || last->op != OP_bra || !branch_diverges(w, b))
-		return PTX_NONE;
-	for (unsigned s = 0; s < 2; s++)
-		if (b->succ[s] == b->ipdom ||
-			(w->blocks[b->succ[s]].exits &&
-				w->blocks[b->succ[s]].end - w->blocks[b->succ[s]].first == 1))
-			inside = b->succ[1 - s];
-	if (inside == PTX_NONE || inside == b->ipdom || w->blocks[inside].pred_count != 1)
-		return PTX_NONE;
-	if (last->rounds == ROUNDS_TOGETHER)
-		return inside;
-	if (!block_has(w, &w->blocks[inside], touches_memory))
-		return PTX_NONE;
-	clear(f, f->members);
-	uint32_t count = cfg_influence(w, branch, inside, f->list, f->members);
-	for (uint32_t k = 0; k < count && !effects; k++)
-		effects = block_has(w, &w->blocks[f->list[k]], writes_memory);
-	return effects ? inside : PTX_NONE;
-}
-
-/* Those whose condition can be computed anew: as a region of its own, what they guard runs unmasked when all threads
- * pass. */
-static void wish_guards(struct former *f)
-{
-	struct work *w = f->work;
-	uint32_t b = 0;
-
-	for (uint32_t steps = 0; b < w->block_count && steps < w->block_count; steps++) {
-		const struct work_block *x = &w->blocks[b];
-		const struct inst *last = block_last(w, x);
-		uint32_t inside = PTX_NONE;
-
-		if (last->op == OP_bra && last->guard != PTX_NONE && w->regs[last->guard].pure)
-			inside = guarded_part(f, b);
-
-		for (uint32_t l = 0; l < w->loop_count; l++)
-			if (bits_get(w->loops[l].members, b))
-				return;
-		if (inside != PTX_NONE)
-			bits_set(f->plan->wanted, inside);
-		b = inside != PTX_NONE ? inside : x->succ_count == 1 ? x->succ[0] : x->ipdom;
-	}
-}
-
-static bool has_barrier(const struct work *w, const struct loop *l)
-{
-	for (uint32_t k = 0; k < l->count; k++)
-		if (w->blocks[l->blocks[k]].border && !w->blocks[l->blocks[k]].collective)
-			return true;
-	return false;
-}
-
-/* In loops that barriers take apart anyhow: those that narrow.c makes bounds of. */
-static void wish_ranges(struct former *f)
-{
-	struct work *w = f->work;
-
-	for (uint32_t k = 0; k < w->rpo_count; k++) {
-		uint32_t b = w->rpo[k], inside;
-		bool apart = narrow_branch(w, b);
-		bool round = apart && block_last(w, &w->blocks[b])->rounds == ROUNDS_TOGETHER;
-
-		for (uint32_t l = 0; apart && l < w->loop_count; l++)
-			apart = !bits_get(w->loops[l].members, b) || has_barrier(w, &w->loops[l]) ||
-				round;
-		inside = apart ? guarded_part(f, b) : PTX_NONE;
-		if (inside != PTX_NONE)
-			bits_set(f->plan->wanted, inside);
-	}
 }
 
 static void wish(struct former *f, bool loops)
@@ -174,149 +46,8 @@ static void wish(struct former *f, bool loops)
 		if (loop_is_shared(w, &w->loops[l]) &&
 			!scattered(w, w->loops[l].blocks, w->loops[l].count, false))
 			bits_set(f->plan->wanted, w->loops[l].header);
-	if (loops) {
+	if (loops)
 		wish_guards(f);
-		wish_ranges(f);
-	}
-}
-
-/* ---- split branches and their contexts ---- */
-
-static void force_divergent(struct former *f, uint32_t reg)
-{
-	if (f->work->regs[reg].divergent)
-		return;
-	f->work->regs[reg].divergent = true;
-	f->plan->retry = true;
-}
-
-struct clobber {
-	struct former *former;
-	const struct work_block *branch;
-	uint32_t side;
-};
-
-/* A uniform register written on one side and live into another would be overwritten before the
- * other side runs. */
-static void check_clobber(void *data, struct operand *o)
-{
-	struct clobber *c = data;
-	struct work *w = c->former->work;
-	struct work_reg *r = &w->regs[o->id];
-
-	if (r->single || r->divergent || r->global == PTX_NONE)
-		return;
-	for (uint32_t s = 0; s < c->branch->succ_count; s++)
-		if (s != c->side && bits_get(w->blocks[c->branch->succ[s]].live_in, r->global))
-			force_divergent(c->former, o->id);
-}
-
-static void enter_side(struct former *f, uint32_t branch, uint32_t side, uint64_t *seen)
-{
-	struct work *w = f->work;
-	struct plan *p = f->plan;
-	const struct work_block *b = &w->blocks[branch];
-
-	struct context *contexts = arena_grow(
-		&w->arena, p->contexts, p->context_count, sizeof(*contexts), &p->context_capacity);
-	if (!contexts) {
-		w->error = -ENOMEM;
-		return;
-	}
-	p->contexts = contexts;
-	p->contexts[p->context_count] = (struct context){branch, side, b->context};
-	clear(f, f->other);
-	uint32_t count = cfg_influence(w, branch, b->succ[side], f->side, f->other);
-	struct clobber c = {f, b, side};
-	for (uint32_t k = 0; k < count; k++) {
-		struct work_block *x = &w->blocks[f->side[k]];
-
-		/* Both sides come to it, or the branch again, or it is on a side of another branch already, which this one is not. */
-		if (bits_get(seen, f->side[k]) || f->side[k] == branch ||
-			x->context != b->context) {
-			p->conflict = true;
-			return;
-		}
-		bits_set(seen, f->side[k]);
-		x->context = p->context_count;
-		for (uint32_t n = x->first; n < x->end; n++)
-			inst_defs(&w->insts[n], check_clobber, &c);
-	}
-	p->context_count++;
-}
-
-static void add_guard(struct former *f, uint32_t branch)
-{
-	struct work *w = f->work;
-	struct plan *p = f->plan;
-	const struct work_block *b = &w->blocks[branch];
-	struct guard *guards = arena_grow(
-		&w->arena, p->guards, p->guard_count, sizeof(*guards), &p->guard_capacity);
-	uint64_t *seen = work_alloc(w, f->words * 8);
-
-	if (!guards || !seen) {
-		w->error = -ENOMEM;
-		return;
-	}
-	p->guards = guards;
-	p->guards[p->guard_count++] = (struct guard){branch, PTX_NONE, false};
-	if (block_last(w, b)->op == OP_brx) {
-		p->conflict = true;
-		return;
-	}
-	for (uint32_t s = 0; s < b->succ_count && !w->error && !p->conflict; s++)
-		if (b->succ[s] != b->ipdom)
-			enter_side(f, branch, s, seen);
-}
-
-static void find_splits(struct former *f)
-{
-	struct work *w = f->work;
-
-	for (uint32_t b = 0; b < w->block_count; b++)
-		w->blocks[b].context = PTX_NONE;
-	for (uint32_t k = 0; k < w->rpo_count && !w->error && !f->plan->conflict; k++) {
-		struct work_block *b = &w->blocks[w->rpo[k]];
-		bool split = false;
-
-		if (b->succ_count < 2)
-			continue;
-		clear(f, f->members);
-		uint32_t count = cfg_influence(w, w->rpo[k], PTX_NONE, f->list, f->members);
-		for (uint32_t n = 0; n < count && !split; n++)
-			split = bits_get(f->plan->wanted, f->list[n]);
-		if (!split)
-			continue;
-		bits_set(f->plan->split, w->rpo[k]);
-		for (uint32_t s = 0; s < b->succ_count; s++)
-			bits_set(f->plan->entries, b->succ[s]);
-		if (b->ipdom < w->block_count)
-			bits_set(f->plan->entries, b->ipdom);
-		if (branch_diverges(w, b))
-			add_guard(f, w->rpo[k]);
-	}
-}
-
-static void find_passed(struct plan *p, uint32_t from, uint32_t to)
-{
-	const struct work_block *blocks = p->work->blocks;
-
-	for (uint32_t c = blocks[to].context; c != PTX_NONE; c = p->contexts[c].parent) {
-		uint32_t branch = p->contexts[c].branch;
-
-		if (from != branch && !plan_within(p, blocks[from].context, branch))
-			plan_guard(p, branch)->passed = true;
-	}
-}
-
-/* As where `if (uniform) { if (divergent) return; }` is left out: what follows is on a side of the inner branch. */
-static void find_all_passed(struct former *f)
-{
-	struct work *w = f->work;
-
-	for (uint32_t k = 0; k < w->rpo_count; k++)
-		for (uint32_t s = 0; s < w->blocks[w->rpo[k]].succ_count; s++)
-			find_passed(f->plan, w->rpo[k], w->blocks[w->rpo[k]].succ[s]);
 }
 
 /* ---- regions ---- */
@@ -499,39 +230,15 @@ static void find_live_out(struct former *f, struct region *g)
 	}
 }
 
-/* A guard is a register of its own, live throughout the sides of its branch. */
-static void make_guard_registers(struct former *f)
-{
-	struct work *w = f->work;
-
-	for (uint32_t k = 0; k < f->plan->guard_count && !w->error; k++) {
-		struct guard *g = &f->plan->guards[k];
-		uint32_t index = w->global_count;
-
-		if (index / 64 >= w->live_words) {
-			f->plan->conflict = true;
-			return;
-		}
-		g->reg = work_reg(w, TYPE_pred);
-		if (w->error)
-			return;
-		w->global_count++;
-		w->globals[index] = g->reg;
-		w->regs[g->reg] = (struct work_reg){.type = TYPE_pred,
-			.single = true,
-			.divergent = true,
-			.def_count = 1,
-			.global = index,
-			.slot = PTX_NONE,
-			.def = w->blocks[g->branch].end - 1};
-		clear(f, f->members);
-		uint32_t count = cfg_influence(w, g->branch, PTX_NONE, f->list, f->members);
-		for (uint32_t n = 0; n < count; n++)
-			bits_set(w->blocks[f->list[n]].live_in, index);
-	}
-}
-
 /* ---- scalars ---- */
+
+void force_divergent(struct former *f, uint32_t reg)
+{
+	if (f->work->regs[reg].divergent)
+		return;
+	f->work->regs[reg].divergent = true;
+	f->plan->retry = true;
+}
 
 static bool operands_scalar(const struct work *w, const struct inst *i)
 {
@@ -599,7 +306,7 @@ static void demote_region(struct former *f, const struct region *g, bool *change
 	bool stored = false;
 
 	/* Spine blocks in order; whatever lies between two of them runs between them. */
-	clear(f, f->members);
+	former_clear(f, f->members);
 	for (uint32_t k = 0; k < g->spine_count; k++)
 		bits_set(f->members, g->spine[k]);
 	for (; at < g->spine_count; at++) {
@@ -608,7 +315,7 @@ static void demote_region(struct former *f, const struct region *g, bool *change
 		demote_block(f, b, true, &stored, changed);
 		if (w->blocks[b].succ_count < 2 || bits_get(f->plan->split, b))
 			continue;
-		clear(f, f->other);
+		former_clear(f, f->other);
 		uint32_t count = cfg_influence(w, b, PTX_NONE, f->list, f->other);
 		for (uint32_t k = 0; k < count; k++)
 			demote_block(f, f->list[k], false, &stored, changed);
@@ -722,9 +429,9 @@ static void reset_plan(struct former *f, bool scheduled)
 	p->scheduled = scheduled;
 	p->conflict = p->retry = false;
 	p->context_count = p->guard_count = 0;
-	clear(f, p->split);
-	clear(f, p->entries);
-	clear(f, p->wanted);
+	former_clear(f, p->split);
+	former_clear(f, p->entries);
+	former_clear(f, p->wanted);
 }
 
 static void attempt(struct former *f, bool loops, bool scheduled)
@@ -747,7 +454,7 @@ static void attempt(struct former *f, bool loops, bool scheduled)
 			w->blocks[b].context = PTX_NONE;
 	if (p->conflict || w->error || p->retry)
 		return;
-	find_all_passed(f);
+	find_passed(f);
 	while (!grow_regions(f))
 		;
 	fill_regions(f);

@@ -59,7 +59,10 @@ struct plan {
 };
 
 int plan_build(struct work *w, struct plan *plan);
+/* guards.c */
 struct guard *plan_guard(const struct plan *plan, uint32_t branch);
+
+/* contexts.c */
 /* Whether what has the context is on a side of the branch. */
 bool plan_within(const struct plan *plan, uint32_t context, uint32_t branch);
 

@@ -13,7 +13,7 @@
  *   rewrite.c   pointers that advance by a uniform step become f(thread) plus a uniform delta; before fuse.c: numbers
  *               that are made wider and narrower again
  *   spin.c      which loops wait for other threads
- *   region.c    groups of blocks that become one loop over threads each
+ *   region.c    groups of blocks that become one loop over threads each; with contexts.c, guards.c
  *   gen*.c, emit*.c   LLVM
  */
 #ifndef GDEV_DEVICE_CPU_PTX_WORK_H
