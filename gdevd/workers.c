@@ -50,12 +50,13 @@ const char *worker_state_name(enum worker_state state)
 
 /* ---- the end of a worker ---- */
 
-/* Frees the worker when nothing of it is left. */
+/* Frees the worker when nothing of it is left. A session may be left of a process that is gone: as gdevd stops, it closes
+ * connections before it ends sessions. */
 static void maybe_free(struct worker *worker)
 {
 	struct device *device = worker->device;
 
-	if (worker->connection || worker->child)
+	if (worker->connection || worker->child || worker->session)
 		return;
 	deadline_cancel(&worker->deadline);
 	residency_finish_worker(worker);

@@ -281,6 +281,12 @@ class Worker:
                     time.sleep(600)
                 if data == b"die":
                     os._exit(5)
+                if data == b"vanish":  # a child has its connections until the client leaves
+                    if os.fork():
+                        os._exit(5)
+                    while peer.recv(65536):
+                        pass
+                    os._exit(0)
                 if data.startswith(b"page"):  # an offset, and what to write there
                     os.pwrite(self.page, data[8:], int.from_bytes(data[4:8], "little"))
                     peer.send(b"written")

@@ -106,6 +106,27 @@ class Life(harness.GdevdTest):
         wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in workers),
                  what="the workers' end")
 
+    def test_worker_of_a_session_ends_as_the_daemon_is_told_to(self):
+        """gdevd hears of both at once"""
+        process = self.start()
+        client = self.client()
+        worker = self.status()["sessions"][0]["worker_pid"]
+        process.send_signal(signal.SIGSTOP)
+        self.wait_state(process.pid, "T")
+        process.terminate()
+        client.peer.send(b"vanish")
+        self.wait_state(worker, "Z")
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(wire.PATIENCE), 0)
+
+    @staticmethod
+    def wait_state(pid, state):
+        def is_so():
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                return file.read().rpartition(")")[2].split()[0] == state
+
+        wait_for(is_so, what=f"state {state} of process {pid}")
+
     @staticmethod
     def children(pid):
         found = []
