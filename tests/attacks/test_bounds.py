@@ -123,7 +123,7 @@ class Bounds(integ.Case):
         """A worker's own memory has a limit before a client can be there, and when there is none workers go first"""
         self.wait_until(self.all_are_warm, "each worker is ready")
         workers = [pid for pid in integ.children(self.gdevd.process.pid)
-                   if Path(f"/proc/{pid}/comm").read_text().startswith("gdev-worker")]
+                   if integ.read_if_there(f"/proc/{pid}/comm").startswith("gdev-worker")]
         self.assertTrue(workers)
         for pid in workers:
             limits = Path(f"/proc/{pid}/limits").read_text()

@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
     def stop(self, pid):
         """Stops all threads of the process, and returns when they stand still: a signal alone may be some milliseconds late."""
         os.kill(pid, signal.SIGSTOP)
-        self.wait_until(lambda: all(task.read_text().rpartition(")")[2].split()[0] in "TZ"
+        self.wait_until(lambda: all(read_if_there(task).rpartition(")")[2].split()[:1] in (["T"], ["Z"], [])
                                     for task in Path(f"/proc/{pid}/task").glob("*/stat")), "a process that has stopped")
 
     def wait_until(self, condition, what, seconds=PATIENCE):
@@ -113,6 +113,14 @@ def indent(text):
 
 
 # -- processes ----------------------------------------------------------------------------------------
+
+def read_if_there(path):
+    """A file of a process or a thread, which may end meanwhile: "" then."""
+    try:
+        return Path(path).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
 
 def children(pid):
     """Processes whose parent is `pid`, but zombies."""
