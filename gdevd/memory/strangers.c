@@ -30,10 +30,18 @@ static bool ask_warm_worker(struct device *device)
 	return true;
 }
 
+/* A context that is being made is in no account yet, and may be what the driver had no room beside. The worker that was refused
+ * waits until no other starts; those that were not do not. */
+static bool is_settled(const struct worker *worker)
+{
+	return !worker->refused || !worker->device->workers.starting;
+}
+
 void strangers_refused(struct worker *worker)
 {
 	worker->refused = true;
-	ask_warm_worker(worker->device);
+	if (is_settled(worker))
+		ask_warm_worker(worker->device);
 }
 
 bool strangers_wait(struct worker *worker, const struct control_allocate *message, bool lacks)
@@ -43,7 +51,7 @@ bool strangers_wait(struct worker *worker, const struct control_allocate *messag
 
 	if (!worker->refused && !(lacks && strangers->account.used_bytes && !strangers->known))
 		return false;
-	if (!ask_warm_worker(device)) {
+	if (is_settled(worker) && !ask_warm_worker(device)) {
 		worker->refused = false;
 		return false;
 	}
@@ -65,7 +73,7 @@ static void settle_account(struct device *device, uint64_t free_bytes)
 	uint64_t before = account->used_bytes, room;
 
 	memory_return(account, before);
-	/* A context that is being made is in no account yet, and may be there already. */
+	/* Contexts that are being made may be there already. */
 	free_bytes += device->workers.starting * device->overhead_bytes;
 	room = memory_room(&device->memory);
 	memory_charge_held(account, room - min_of(room, free_bytes));
