@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "gdevd/daemon.h"
 
-#define ANSWER_NS (20 * NS_PER_S) /* a driver that takes longer hangs */
+#define ANSWER_NS (20 * NS_PER_S) /* a driver that takes longer is taken to hang */
 
 void strangers_init(struct device *device)
 {

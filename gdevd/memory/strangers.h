@@ -6,7 +6,7 @@
  * The worker is in its client's hands, and may lie. So gdevd asks a warm worker, which no client has told anything, what the
  * driver has free. What is free by the account and not by the driver is charged to the strangers. From then on the device is
  * as full as it is, and who lacks memory is served as on any full device: warm workers leave, then others do. A lie
- * changes nothing.
+ * changes nothing but for the liar: who was refused waits until no context is being made, which the driver may count already.
  *
  * While strangers have something, a warm worker is asked again before anybody leaves, and when one has started. Where no
  * worker is warm what was said last holds.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Accesses of instructions that move more than 16 bytes, or as many as a register says: matrices, bulk copies, boxes of tensors. All
- * of one is looked at before any of it is made, and none of it is made when some must not be.
+ * of one is looked at before any of it is made, and none of it is made when some must not be. What was looked at before that one counts
+ * as written all the same.
  */
 #include "base/cleanup.h"
 #include "device/cpu/checking/checking.h"
