@@ -19,6 +19,7 @@
 #define PAGE 16384u
 #define WORDS_A_KIB 10u /* 58,000 in 6 MB, as in the paper */
 #define LETTERS_MIN 3
+#define WORDS_AT_ONCE 32u /* of a callback; or GLOOP_WORDS of them */
 
 static unsigned count;
 static size_t text_bytes;
@@ -153,14 +154,16 @@ static void compute(void)
 {
 	struct gloop_options with = {
 		.page_bytes = PAGE, .descriptors = files, .descriptor_count = 3, .confined = true};
+	unsigned at_once = from_environment("GLOOP_WORDS", WORDS_AT_ONCE);
 
+	at_once += !at_once;
 	CHECK(cuMemsetD32(device_counts, 0, count));
 	if (ftruncate(files[2], 0) < 0)
 		return; /* the check will tell */
 	cool_file(files[0]);
 	run_loop(KERNEL, SHAPE(BLOCKS, 1, BLOCK, 1),
 		(void *[]){NULL, &device_words, &device_counts, &device_text, &device_ahead, &count,
-			&text_bytes},
+			&text_bytes, &at_once},
 		&with);
 	read_result();
 }

@@ -11,7 +11,6 @@
 using gloop::DeviceLoop;
 
 enum { TEXT, WORDS, RESULT }; /* descriptors */
-enum { WORDS_AT_ONCE = 32 };  /* of a callback, which takes less than a millisecond */
 
 struct search {
 	char *pages;           /* the block's own two, of page_bytes() */
@@ -19,6 +18,7 @@ struct search {
 	struct word *words;    /* the block's */
 	int *counts;           /* of the block's words */
 	unsigned first, count; /* of the block's words */
+	unsigned at_once;      /* how many of them a callback searches for */
 	gloop_u64 text_bytes;
 };
 
@@ -122,7 +122,7 @@ static __device__ void post_search(
 static __device__ void search_words(
 	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
 {
-	unsigned end = w + WORDS_AT_ONCE < s.count ? w + WORDS_AT_ONCE : s.count;
+	unsigned end = w + s.at_once < s.count ? w + s.at_once : s.count;
 	gloop_u64 next = at + bytes - OVERLAP;
 	const char *page = gloop::global(s.pages + turn * loop->page_bytes());
 	const word *words = gloop::global(s.words);
@@ -183,11 +183,11 @@ static __device__ bool share_out(search *s, unsigned words)
 }
 
 extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts, char *pages,
-	long long *ahead, unsigned count, gloop_u64 text_bytes)
+	long long *ahead, unsigned count, gloop_u64 text_bytes, unsigned at_once)
 {
 	gloop::run(grid, [=](DeviceLoop *loop) {
 		search s = {pages + 2 * blockIdx.x * loop->page_bytes(), ahead + blockIdx.x, words,
-			counts, 0, 0, text_bytes};
+			counts, 0, 0, at_once, text_bytes};
 
 		if (!share_out(&s, count))
 			return;
@@ -198,11 +198,11 @@ extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts
 }
 
 extern "C" __global__ void grep_polling(gloop_grid grid, struct word *words, int *counts,
-	char *pages, long long *, unsigned count, gloop_u64 text_bytes)
+	char *pages, long long *, unsigned count, gloop_u64 text_bytes, unsigned)
 {
 	Polling host(grid);
 	gloop_u64 most = grid.page_bytes;
-	search s = {pages + 2 * blockIdx.x * most, 0, words, counts, 0, 0, text_bytes};
+	search s = {pages + 2 * blockIdx.x * most, 0, words, counts, 0, 0, 0, text_bytes};
 	long long got = 1;
 
 	if (!share_out(&s, count))

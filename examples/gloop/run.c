@@ -17,7 +17,7 @@ static void fail(const char *what, int error)
 	exit(2);
 }
 
-static uint32_t from_environment(const char *name, uint32_t otherwise)
+uint32_t from_environment(const char *name, uint32_t otherwise)
 {
 	const char *text = getenv(name);
 

@@ -16,6 +16,9 @@ void run_loop(const char *kernel, struct shape shape, void **parameters,
 /* Of a kernel that asks for nothing. With PLAIN NAME_plain is launched, and stays until it has ended. */
 void run_persistent(const char *kernel, struct shape shape, void **parameters);
 
+/* A number, or what there is otherwise. */
+uint32_t from_environment(const char *name, uint32_t otherwise);
+
 /* A file without a name, of these bytes; closed when the program ends. */
 int temporary_file(const void *bytes, size_t length);
 /* With GLOOP_COLD of the environment the file leaves the page cache, if it is on a disk. */

@@ -15,6 +15,8 @@ What the baseline is, the benchmark's own file says (bench/NAME.c; idle and tabl
   gloop    kernels with event loops against the same without, two at once, and their shares (scripts/lib/gloop.py)
   gloop-figures
            Figures 3 and 4 of the GLoop paper
+  gloop-words
+           grep by how many words a callback searches for
   ptask    dataflow graphs against the same by hand, on two devices, and with priorities (scripts/lib/dataflow.py)
   ptask-gesture
            PTask's gestural interface in five forms (Table 2; scripts/lib/dataflow.py)
@@ -347,16 +349,6 @@ def bench_table1(start):
                        math.exp(statistics.fmean(map(math.log, found))), "x", 1)
 
 
-def bench_gloop(start):
-    for metric, value, unit, baseline in gloop.results(start):
-        yield line("gloop", metric, value, unit, baseline)
-
-
-def bench_gloop_figures(start):
-    for metric, value, unit, baseline in gloop.figures(start):
-        yield line("gloop", metric, value, unit, baseline)
-
-
 def bench_ptask(start):
     with start() as gdevd:
         for metric, value, baseline, unit in dataflow.ratios(gdevd):
@@ -390,6 +382,10 @@ def measure(name, start, options):
     if name in BENCHES:
         yield from BENCHES[name](start)
         return
+    if name in gloop.PARTS:
+        for metric, value, unit, baseline in gloop.PARTS[name](start):
+            yield line("gloop", metric, value, unit, baseline)
+        return
     if name in kernels.BENCHES:
         yield from kernels.results(start, options)
         return
@@ -411,7 +407,7 @@ def show(found):
 
 
 def main():
-    everything = [*BENCHES, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *kernels.BENCHES]
+    everything = [*BENCHES, *gloop.PARTS, *contention.BENCHES, *preempt.BENCHES, *swapping.BENCHES, *kernels.BENCHES]
     parser = argparse.ArgumentParser(
         prog="scripts/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", choices=[*everything, "all"], metavar="NAME")

@@ -16,6 +16,8 @@
                    it; polling, as GPUfs does; gloop; and -bc, with a text that comes from the disk (TMPDIR)
   figure4.NAME.*   throttle, copy, and copy-bc: ms alone, and of two at once each (concurrent1, concurrent2), over one alone
 
+`gloop-words` has grep with callbacks of 8, 16 and 32 words (words.N) over vanilla-tuned.
+
 Measurement and baseline take turns, but for the shares. Three minutes in all, and as long for the figures."""
 
 import json
@@ -122,4 +124,13 @@ def figures(start):
                 yield f"figure4.{name}.concurrent{number}", ms, "ms", alone_ms
 
 
-PARTS = {"gloop": results, "gloop-figures": figures}
+def words(start):
+    """As results()."""
+    counts = (8, 16, 32)
+    with start({"v0": {}, "v1": {}}) as gdevd:
+        *found, plain_ms = greps(gdevd, [*[("grep", {"GLOOP_WORDS": str(count)}) for count in counts], FIGURE3["vanilla-tuned"]])
+    for count, ms in zip(counts, found):
+        yield f"words.{count}", ms, "ms", plain_ms
+
+
+PARTS = {"gloop": results, "gloop-figures": figures, "gloop-words": words}
