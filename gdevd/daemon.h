@@ -150,13 +150,14 @@ struct worker {
 	/* device.lacking, while `lacks` waits for warm workers to go, or to say what strangers have */
 	struct list lacking;
 	struct control_allocate lacks;
-	bool refused; /* by the driver, what gdevd has charged: strangers.h */
+	bool refused;     /* by the driver, what gdevd has charged: strangers.h */
+	bool owes_answer; /* to MEMORY (there) */
 	struct session *session;
 	struct shm_segment *carries; /* CARRYING; NULL: that is gone */
 	bool restored;               /* served its session before this gdevd started */
 	/* Of a restored one: when its process began, as the ledger has it; 0: not known. */
 	uint64_t started;
-	struct deadline deadline; /* of its start, or of its end */
+	struct deadline deadline; /* of its start, of its end, or of an answer */
 	uint64_t since_ns;        /* of the state */
 	uint64_t staging_bytes;
 	char why[80]; /* it will have failed to start */

@@ -192,7 +192,6 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 
 	static const char *const reasons[] = {
 		[WORKER_STARTING] = "it was not ready in time",
-		[WORKER_WARM] = "it did not say in time what the device has free",
 		[WORKER_CARRYING] = "it did not copy shared memory in time",
 		[WORKER_ATTACHING] = "it did not answer in time",
 		[WORKER_SERVING] = "its client left, and it did not end the session",
@@ -204,6 +203,8 @@ static void on_late(struct deadline *deadline, uint64_t now_ns)
 		worker->device->workers.failures += FAILURES_ALLOWED - 1;
 	if (worker->killed)
 		give_up(worker);
+	else if (worker->state == WORKER_WARM)
+		strangers_late(worker);
 	else
 		worker_kill(worker, reasons[worker->state]);
 }

@@ -8,23 +8,36 @@
 #include "base/log.h"
 #include "gdevd/daemon.h"
 
-#define ANSWER_NS (20 * NS_PER_S) /* a driver that takes longer is taken to hang */
+#define ANSWER_NS (20 * NS_PER_S) /* a driver that takes longer is not waited for */
 
 void strangers_init(struct device *device)
 {
 	memory_init(&device->strangers.account, &device->memory, UINT64_MAX);
 }
 
+/* A warm worker that owes no answer. */
+static struct worker *find_to_ask(const struct device *device)
+{
+	struct worker *worker;
+
+	list_for_each (worker, &device->workers.all, by_device)
+		if (worker->state == WORKER_WARM && !worker->owes_answer)
+			return worker;
+	return NULL;
+}
+
 /* Whether somebody is asked now. */
 static bool ask_warm_worker(struct device *device)
 {
-	struct worker *worker = workers_take_warm(device);
+	struct worker *worker;
 
 	if (device->strangers.asked)
 		return true;
+	worker = find_to_ask(device);
 	if (!worker)
 		return false;
 	device->strangers.asked = worker;
+	worker->owes_answer = true;
 	connection_answer(worker->connection, CONTROL_MEMORY, 0, 0);
 	deadline_set(&device->daemon->deadlines, &worker->deadline, clock_now_ns() + ANSWER_NS);
 	return true;
@@ -82,25 +95,43 @@ static void settle_account(struct device *device, uint64_t free_bytes)
 			(unsigned long long)(account->used_bytes >> 20), device->served->name);
 }
 
-void strangers_told(struct worker *worker, const struct control_memory *message)
+/* NULL: there is no answer. */
+static void end_question(struct device *device, const uint64_t *free_bytes)
 {
-	struct device *device = worker->device;
 	struct strangers *strangers = &device->strangers;
 	struct worker *other;
 
-	if (strangers->asked != worker)
-		return;
+	deadline_cancel(&strangers->asked->deadline);
 	strangers->asked = NULL;
-	deadline_cancel(&worker->deadline);
 	list_for_each (other, &device->workers.all, by_device)
 		other->refused = false;
-	if (!message->header.status)
-		settle_account(device, message->free_bytes);
+	if (free_bytes)
+		settle_account(device, *free_bytes);
 	strangers->known = true;
 	relief_serve(device);
 	strangers->known = false;
 	residency_balance(device);
 	workers_adjust(device);
+}
+
+void strangers_told(struct worker *worker, const struct control_memory *message)
+{
+	worker->owes_answer = false;
+	if (worker->device->strangers.asked == worker)
+		end_question(worker->device, message->header.status ? NULL : &message->free_bytes);
+}
+
+void strangers_late(struct worker *worker)
+{
+	struct device *device = worker->device;
+
+	complain(
+		"worker %d has not said in time what device %s has free: nobody waits for that any longer",
+		(int)worker->pid, device->served->name);
+	/* Clients get others first. */
+	list_remove(&worker->by_device);
+	list_append(&device->workers.all, &worker->by_device);
+	end_question(device, NULL);
 }
 
 void strangers_unask(struct worker *worker)

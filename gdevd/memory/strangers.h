@@ -9,7 +9,8 @@
  * changes nothing but for the liar: who was refused waits until no context is being made, which the driver may count already.
  *
  * While strangers have something, a warm worker is asked again before anybody leaves, and when one has started. Where no
- * worker is warm what was said last holds.
+ * worker is warm what was said last holds. It does, too, if the answer does not come in time: the worker is left alone then, and
+ * not asked again before it has answered.
  */
 #ifndef GDEV_GDEVD_STRANGERS_H
 #define GDEV_GDEVD_STRANGERS_H
@@ -39,6 +40,8 @@ bool strangers_wait(struct worker *worker, const struct control_allocate *messag
 void strangers_look(struct device *device);
 /* MEMORY_REPLY. */
 void strangers_told(struct worker *worker, const struct control_memory *message);
+/* The warm worker's deadline is over, and no answer is there. */
+void strangers_late(struct worker *worker);
 /* The worker is not warm any more: what it says does not count. */
 void strangers_unask(struct worker *worker);
 /* Nobody is there to be asked, and somebody needs a context: whether the driver has room for one, a worker that starts finds out.

@@ -14,7 +14,8 @@ Modes: ok; die (before READY); lost (the same, and says that the device is); mut
 
 A session is active from its beginning for as many seconds as a file `active` says.
 
-A warm one that is asked what is free says what a file `free` says: so many bytes; mute (nothing).
+A warm one that is asked what is free says what a file `free` says: so many bytes; mute (nothing); stuck (nothing, and it reads
+nothing more, until the file says something else).
 
 A warm one carries shared memory out as a file `carry` says: well (as it does without), fail (says that it cannot), die,
 babble (what no worker may say then), late (when there is a file `go`).
@@ -145,6 +146,8 @@ class Worker:
                 for fd in fds:
                     os.close(fd)
                 self.mode = "ok"
+            while kind == wire.MEMORY and read_order("free", "mute") == "stuck":
+                time.sleep(0.01)
             if kind == wire.MEMORY and read_order("free", "mute") != "mute":
                 wire.send(self.control, wire.message(wire.MEMORY_REPLY, wire.MEMORY_BODY.pack(int(read_order("free", "")), 0)))
             if kind == wire.SHM:

@@ -143,21 +143,21 @@ class Leaving(harness.GdevdTest):
         self.begin("16M", mode="ok", warm_workers=2)
         self.wait_warm(2)
         client = self.client()
-        warm = self.wait_warm(2) and self.workers()
+        warm = self.wait_warm(2) and self.workers(3)
         self.say_free(16 * MIB)
         for _ in range(100):
             client.tell(wire.refused(0))
             self.assertEqual(client.memory(MIB), 0)
             client.tell(wire.give_back(MIB))
-        self.assertEqual(self.workers(), warm)
+        self.assertEqual(self.workers(3), warm)
         self.assertEqual(self.others(), 0)
 
-    def workers(self):
-        """Processes of the workers, warm ones and others."""
+    def workers(self, least):
+        """Processes of the workers, warm ones and others; there are so many at least."""
         (gdevd,) = (process.pid for process in self.processes if process.poll() is None)
         threads = pathlib.Path(f"/proc/{gdevd}/task").glob("*/children")
         found = {pid for thread in threads for pid in thread.read_text(encoding="ascii").split()}
-        self.assertGreaterEqual(len(found), 3)  # the client's, and two warm ones
+        self.assertGreaterEqual(len(found), least)
         return found
 
     def test_strangers_are_asked_for_again_before_anybody_leaves(self):
@@ -185,6 +185,29 @@ class Leaving(harness.GdevdTest):
         client.free()  # whose answer comes first: the allocation waits
         self.assertEqual(self.gdev("device", "drain", "null").returncode, 0)
         self.expect_answer(client, MIB, 7)
+
+    def test_a_warm_worker_that_does_not_answer_is_left_alone_and_not_asked_again(self):
+        self.begin("16M", mode="ok", warm_workers=1)
+        self.wait_warm(1)
+        client = self.client()
+        warm = self.wait_warm(1) and self.workers(2)
+        self.say_free("stuck")
+        for serial in range(3):  # the first waits for an answer, the others do not
+            client.tell(wire.refused(0))
+            client.tell(wire.allocate(MIB, serial=serial))
+            self.expect_answer(client, MIB, serial)
+        self.assertEqual(self.log().count("has not said in time"), 1)
+        self.assertEqual(self.workers(2), warm)
+        self.say_free(8 * MIB)  # which is its late answer, too
+
+        def others():
+            client.tell(wire.refused(0))
+            self.assertEqual(client.memory(0), 0)
+            return self.others()
+        harness.wait_for(others, what="an answer")
+        self.assertEqual(others(), 16 * MIB - 2 * CONTEXT - 3 * MIB - 8 * MIB)
+        self.client(base=wire.ARENA_BASE + wire.ARENA_BYTES)  # gets that worker
+        self.assertLessEqual(warm, self.workers(2))
 
     def test_room_of_a_warm_worker_that_leaves_before_it_has_answered_is_waited_for(self):
         self.begin("16M", mode="ok", warm_workers=1)
