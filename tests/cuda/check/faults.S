@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-# faults.ptx as a string: const char faults_ptx[].
+# The files as strings: const char faults_ptx[], faults_tiles_ptx[].
 	.section .rodata
-	.globl faults_ptx
+	.globl faults_ptx, faults_tiles_ptx
 faults_ptx:
-	.incbin PTX_FILE
+	.incbin FAULTS
+	.byte 0
+faults_tiles_ptx:
+	.incbin FAULTS_TILES
 	.byte 0
 	.section .note.GNU-stack, "", @progbits

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches each kernel of faults.ptx, and leaves one allocation behind.
+ * Launches each kernel of faults.ptx or faults_tiles.ptx, and leaves one allocation behind.
  * usage: faults [exported:]KERNEL...    exported: fresh memory is such as other processes may write
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define SIZE 62
 
-extern const char faults_ptx[];
+extern const char faults_ptx[], faults_tiles_ptx[];
 
 static void check(CUresult result, const char *what)
 {
@@ -43,13 +43,14 @@ int main(int argc, char **argv)
 	CUdeviceptr data, fresh, freed, left, map;
 	int values[SIZE];
 	CUcontext context;
-	CUmodule module;
+	CUmodule modules[2];
 
 	for (int i = 0; i < SIZE; i++)
 		values[i] = 1000 + 2 * i;
 	check(cuInit(0), "cuInit");
 	check(cuCtxCreate(&context, NULL, 0, 0), "cuCtxCreate");
-	check(cuModuleLoadData(&module, faults_ptx), "cuModuleLoadData");
+	check(cuModuleLoadData(&modules[0], faults_ptx), "cuModuleLoadData");
+	check(cuModuleLoadData(&modules[1], faults_tiles_ptx), "cuModuleLoadData");
 	check(cuMemAlloc(&left, 1234), "cuMemAlloc");
 	check(cuMemAlloc(&map, sizeof(CUtensorMap)), "cuMemAlloc");
 	for (int i = 1; i < argc; i++) {
@@ -70,7 +71,8 @@ int main(int argc, char **argv)
 		check(cuMemcpyHtoD(map, &tensor, sizeof tensor), "cuMemcpyHtoD");
 		if (colon)
 			check(cuIpcGetMemHandle(&handle, fresh), "cuIpcGetMemHandle");
-		check(cuModuleGetFunction(&function, module, name), name);
+		if (cuModuleGetFunction(&function, modules[0], name))
+			check(cuModuleGetFunction(&function, modules[1], name), name);
 		/* Faults between blocks need two. */
 		if (!strncmp(argv[i], "grid_", 5))
 			check(cuLaunchCooperativeKernel(
