@@ -274,6 +274,7 @@ def check_backend(sides):
         Tap(*run_test(sides, [folder / "test_device_backends", sides.gdevd.config["device"]], 120)).say(
             "device test_backends"),
         Tap(*run_test(sides, [folder / "test_device_cuda"], 120)).say("device test_cuda"),
+        Tap(*run_test(sides, [folder / "test_device_cuda_context"], 120)).say("device test_cuda_context"),
         Tap(*run_test(sides, [folder / "test_device_cuda_array"], 120)).say("device test_cuda_array"),
         Tap(*run_test(sides, [folder / "test_device_preempt"], 120)).say("device test_preempt"),
         Tap(*run_test(sides, [folder / "test_device_parts", "cuda"], 120)).say("device test_parts"),
