@@ -257,21 +257,15 @@ static void put_numbers(struct gen *g, LLVMValueRef area, const struct operand *
 static LLVMValueRef checked_box(struct gen *g, LLVMValueRef move[6], LLVMValueRef box,
 	LLVMValueRef barrier, LLVMValueRef *made)
 {
-	LLVMBasicBlockRef from, work = gen_block(g, "move"), after = gen_block(g, "moved");
-	LLVMValueRef bytes = gen_alloca(g, g->i32, "bytes"), zero = LLVMConstNull(g->i32), right;
+	LLVMValueRef bytes = gen_alloca(g, g->i32, "bytes"), all;
 	LLVMValueRef a[] = {move[1], move[2], move[3], LLVMBuildPtrToInt(g->b, box, g->i64, ""),
 		barrier ? LLVMBuildPtrToInt(g->b, barrier, g->i64, "") : gen_int(g, 0), bytes};
 
-	right = checked_call(g, offsetof(struct ptx_runtime, box), a, 6, NULL);
-	from = LLVMGetInsertBlock(g->b);
-	LLVMBuildCondBr(g->b, right, work, after);
-	LLVMPositionBuilderAtEnd(g->b, work);
-	LLVMValueRef all = call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, move, 6);
-	LLVMBuildBr(g->b, after);
-	LLVMPositionBuilderAtEnd(g->b, after);
-	*made = LLVMBuildPhi(g->b, g->i32, "");
-	LLVMAddIncoming(*made, &all, &work, 1);
-	LLVMAddIncoming(*made, &zero, &from, 1);
+	struct gen_if right = gen_begin_if(
+		g, checked_call(g, offsetof(struct ptx_runtime, box), a, 6, NULL), "move");
+
+	all = call_runtime(g, offsetof(struct ptx_runtime, tensor), g->i32, move, 6);
+	*made = gen_end_if(g, &right, all, LLVMConstNull(g->i32));
 	return LLVMBuildLoad2(g->b, g->i32, bytes, "");
 }
 

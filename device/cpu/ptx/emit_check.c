@@ -52,14 +52,11 @@ static const char *quick_name(unsigned space, const struct ptx_access *access)
 /* Asks the runtime where the access goes, unless it is plainly right. */
 static LLVMValueRef ask(struct gen *g, LLVMValueRef *a, const char *quick)
 {
-	LLVMBasicBlockRef from[2], slow, after;
-	LLVMValueRef values[2], at, right;
+	LLVMValueRef at, right;
+	struct gen_if wrong;
 
 	if (!quick)
 		return call_runtime(g, offsetof(struct ptx_runtime, access), g->i64, a, 7);
-	slow = gen_block(g, "ask");
-	after = gen_block(g, "asked");
-	values[0] = a[2];
 	right = emit_builtin(g, quick,
 		(LLVMValueRef[]){gen_field(g, g->b, g->scratch, g->ptr,
 					 offsetof(struct ptx_scratch, checking)),
@@ -67,17 +64,10 @@ static LLVMValueRef ask(struct gen *g, LLVMValueRef *a, const char *quick)
 		4);
 	if (!right)
 		return a[2];
-	right = LLVMBuildICmp(g->b, LLVMIntNE, right, LLVMConstNull(g->i32), "");
-	from[0] = LLVMGetInsertBlock(g->b);
-	LLVMBuildCondBr(g->b, right, after, slow);
-	LLVMPositionBuilderAtEnd(g->b, slow);
-	values[1] = call_runtime(g, offsetof(struct ptx_runtime, access), g->i64, a, 7);
-	from[1] = LLVMGetInsertBlock(g->b);
-	LLVMBuildBr(g->b, after);
-	LLVMPositionBuilderAtEnd(g->b, after);
-	at = LLVMBuildPhi(g->b, g->i64, "");
-	LLVMAddIncoming(at, values, from, 2);
-	return at;
+	wrong = gen_begin_if(
+		g, LLVMBuildICmp(g->b, LLVMIntEQ, right, LLVMConstNull(g->i32), ""), "ask");
+	at = call_runtime(g, offsetof(struct ptx_runtime, access), g->i64, a, 7);
+	return gen_end_if(g, &wrong, at, a[2]);
 }
 
 LLVMValueRef checked_pointer(struct gen *g, const struct inst *i, LLVMValueRef pointer,

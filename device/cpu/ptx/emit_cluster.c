@@ -172,14 +172,11 @@ static LLVMValueRef has_several(struct gen *g)
 /* Calls a member of struct ptx_runtime if `when`. `mem` goes along as others change memory meanwhile. */
 static void call_if(struct gen *g, LLVMValueRef when, size_t member)
 {
-	LLVMBasicBlockRef call = gen_block(g, "cluster"), after = gen_block(g, "met");
 	LLVMValueRef a[2] = {g->launch, g->mem};
+	struct gen_if begun = gen_begin_if(g, when, "cluster");
 
-	LLVMBuildCondBr(g->b, when, call, after);
-	LLVMPositionBuilderAtEnd(g->b, call);
 	call_runtime(g, member, g->none, a, 2);
-	LLVMBuildBr(g->b, after);
-	LLVMPositionBuilderAtEnd(g->b, after);
+	gen_end_if(g, &begun, NULL, NULL);
 }
 
 void cluster_meet(struct gen *g)

@@ -95,23 +95,15 @@ static LLVMValueRef checked_row(struct gen *g, const struct inst *i, LLVMValueRe
 	struct ptx_access access = {
 		.bytes = 16, .align = 16, .kind = i->op == OP_ldmatrix ? PTX_READS : PTX_WRITES};
 	unsigned rows = 8 * matrix_operands(&i->operands[i->op == OP_stmatrix]);
-	LLVMBasicBlockRef from[2], look = gen_block(g, "look"), after = gen_block(g, "looked");
-	LLVMValueRef lane, values[2] = {at};
+	LLVMValueRef lane, looked;
+	struct gen_if has_row;
 
 	lane = LLVMBuildAnd(g->b, g->linear, LLVMConstInt(g->i32, 31, false), "");
 	lane = LLVMBuildICmp(g->b, LLVMIntULT, lane, LLVMConstInt(g->i32, rows, false), "");
-	from[0] = LLVMGetInsertBlock(g->b);
-	LLVMBuildCondBr(g->b, lane, look, after);
-	LLVMPositionBuilderAtEnd(g->b, look);
-	values[1] =
-		checked_pointer(g, i, gen_gep(g, g->b, g->mem, at), inst_space(i), access, NULL);
-	values[1] = LLVMBuildPtrToInt(g->b, values[1], g->i64, "");
-	from[1] = LLVMGetInsertBlock(g->b);
-	LLVMBuildBr(g->b, after);
-	LLVMPositionBuilderAtEnd(g->b, after);
-	at = LLVMBuildPhi(g->b, g->i64, "");
-	LLVMAddIncoming(at, values, from, 2);
-	return at;
+	has_row = gen_begin_if(g, lane, "look");
+	looked = checked_pointer(g, i, gen_gep(g, g->b, g->mem, at), inst_space(i), access, NULL);
+	looked = LLVMBuildPtrToInt(g->b, looked, g->i64, "");
+	return gen_end_if(g, &has_row, looked, at);
 }
 
 /* A thread's operands, in order, but addresses first. */

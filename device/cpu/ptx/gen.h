@@ -123,6 +123,14 @@ typedef void (*thread_code)(struct gen *g, struct inst *i);
 /* parallel: no thread's code sees what another's wrote. */
 void gen_over_threads(struct gen *g, struct inst *i, thread_code emit, bool parallel);
 LLVMBasicBlockRef gen_block(struct gen *g, const char *name);
+struct gen_if {
+	LLVMBasicBlockRef from, after;
+};
+/* What is emitted from here to gen_end_if() runs if `condition` holds. */
+struct gen_if gen_begin_if(struct gen *g, LLVMValueRef condition, const char *name);
+/* `value`, if that ran, `otherwise`, if not. `value` may be NULL: there is none. */
+LLVMValueRef gen_end_if(
+	struct gen *g, const struct gen_if *begun, LLVMValueRef value, LLVMValueRef otherwise);
 
 /* Of a register in memory. */
 LLVMTypeRef slot_type(struct gen *g, uint32_t reg);

@@ -17,6 +17,32 @@ LLVMBasicBlockRef gen_block(struct gen *g, const char *name)
 	return LLVMAppendBasicBlockInContext(g->context, g->function, name);
 }
 
+struct gen_if gen_begin_if(struct gen *g, LLVMValueRef condition, const char *name)
+{
+	struct gen_if begun = {.from = LLVMGetInsertBlock(g->b)};
+	LLVMBasicBlockRef inside = gen_block(g, name);
+
+	begun.after = gen_block(g, "after");
+	LLVMBuildCondBr(g->b, condition, inside, begun.after);
+	LLVMPositionBuilderAtEnd(g->b, inside);
+	return begun;
+}
+
+LLVMValueRef gen_end_if(
+	struct gen *g, const struct gen_if *begun, LLVMValueRef value, LLVMValueRef otherwise)
+{
+	LLVMBasicBlockRef from[] = {LLVMGetInsertBlock(g->b), begun->from};
+	LLVMValueRef values[] = {value, otherwise}, either;
+
+	LLVMBuildBr(g->b, begun->after);
+	LLVMPositionBuilderAtEnd(g->b, begun->after);
+	if (!value)
+		return NULL;
+	either = LLVMBuildPhi(g->b, LLVMTypeOf(value), "");
+	LLVMAddIncoming(either, values, from, 2);
+	return either;
+}
+
 LLVMValueRef thread_count(struct gen *g, unsigned axis)
 {
 	return !axis && g->row ? g->row : LLVMConstInt(g->i32, g->work->block[axis], false);
