@@ -360,25 +360,26 @@ static struct endless {
 	atomic_bool is_over;
 } endless;
 
-static void add_turn(uint32_t turn)
+static CUresult add_turn(uint32_t turn)
 {
-	assert_success(cuStreamWaitValue32(
-		endless.stream, (CUdeviceptr)endless.turn, turn, CU_STREAM_WAIT_VALUE_GEQ));
+	return cuStreamWaitValue32(
+		endless.stream, (CUdeviceptr)endless.turn, turn, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-/* Puts more on the stream before what is there can end, again and again: the stream is never without work. */
+/* Puts more on the stream before what is there can end, again and again: the stream is never without work. Gives the first error:
+ * cmocka knows one thread. */
 static void *go_on(void *argument)
 {
+	CUresult error = cuCtxSetCurrent(fixture_context);
 	uint32_t turn = 1;
 
-	assert_success(cuCtxSetCurrent(fixture_context));
-	while (!endless.is_over) {
-		add_turn(turn + 1);
+	while (!error && !endless.is_over) {
+		error = add_turn(turn + 1);
 		*endless.turn = turn++;
 		usleep(1000);
 	}
 	*endless.turn = turn;
-	return NULL;
+	return (void *)(uintptr_t)error;
 }
 
 static void a_wait_with_a_limit_is_for_what_was_there_when_it_began(void **state)
@@ -386,6 +387,7 @@ static void a_wait_with_a_limit_is_for_what_was_there_when_it_began(void **state
 	__typeof__(cuGdevStreamWait) *wait = NULL;
 	CUresult result;
 	pthread_t thread;
+	void *error;
 
 	cuGetProcAddress("cuGdevStreamWait", (void **)&wait, CUDA_VERSION, 0, NULL);
 	if (!wait)
@@ -394,12 +396,13 @@ static void a_wait_with_a_limit_is_for_what_was_there_when_it_began(void **state
 	assert_success(cuMemHostAlloc((void **)&endless.turn, 4, CU_MEMHOSTALLOC_DEVICEMAP));
 	*endless.turn = 0;
 	assert_success(wait(endless.stream, 0));
-	add_turn(1);
+	assert_success(add_turn(1));
 	assert_result(wait(endless.stream, 1000000), CUDA_ERROR_NOT_READY);
 	pthread_create(&thread, NULL, go_on, NULL);
 	result = wait(endless.stream, 60000000000);
 	endless.is_over = true;
-	pthread_join(thread, NULL);
+	pthread_join(thread, &error);
+	assert_success((CUresult)(uintptr_t)error);
 	assert_success(result);
 	assert_success(wait(endless.stream, 60000000000));
 	assert_success(cuStreamDestroy(endless.stream));

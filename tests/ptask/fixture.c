@@ -200,13 +200,18 @@ void pull_ints(struct fixture *f, struct gdev_channel *from, int first, int step
 			fail_msg("value %d is %d, not %d", i, values[i], first + i * step);
 }
 
-struct scaler scaler(struct fixture *f, int factor)
+struct scaler scaler_of(struct fixture *f, struct gdev_template *tmpl, int factor)
 {
 	struct scaler made = {.ptask = function(f, "scale")};
 
-	made.out = output(made.ptask, f->ints, 0);
-	made.in = input(made.ptask, f->ints, 1);
+	made.out = output(made.ptask, tmpl, 0);
+	made.in = input(made.ptask, tmpl, 1);
 	argument(made.ptask, 2, (unsigned)factor);
 	argument(made.ptask, 3, N);
 	return made;
+}
+
+struct scaler scaler(struct fixture *f, int factor)
+{
+	return scaler_of(f, f->ints, factor);
 }

@@ -68,11 +68,12 @@ void pull_ints(struct fixture *f, struct gdev_channel *channel, int first, int s
 /* Skips the test where kernels are checked: what they would fault by is kept from them. */
 void needs_faults(void);
 
-/* A ptask that multiplies N values by `factor`. */
+/* A ptask that multiplies N values by `factor`; of datablocks that have N or more. */
 struct scaler {
 	struct gdev_ptask *ptask;
 	struct gdev_port *in, *out;
 };
 struct scaler scaler(struct fixture *f, int factor);
+struct scaler scaler_of(struct fixture *f, struct gdev_template *tmpl, int factor);
 
 #endif

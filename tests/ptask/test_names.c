@@ -277,6 +277,21 @@ static void test_stranger_changes(void **state)
 
 /* ---- looking ---- */
 
+/* Until `gdev graph show` says so of the graph, which it does when the last invocation's end has been seen. */
+static void await_shown(const char *graph, const char *wanted, char *text, size_t bytes)
+{
+	char command[128];
+	bool found = false;
+
+	snprintf(command, sizeof command, "graph show %s", graph);
+	for (uint64_t until = in_seconds(PATIENCE_S); !found && in_seconds(0) < until;) {
+		run_gdev(command, text, bytes);
+		found = strstr(text, wanted);
+	}
+	if (!found)
+		fail_msg("no %s in %s", wanted, text);
+}
+
 static void test_command(void **state)
 {
 	struct fixture *f = open_named("shown");
@@ -289,9 +304,7 @@ static void test_command(void **state)
 	run_gdev("graph list", text, sizeof text);
 	assert_non_null(strstr(text, "shown"));
 	assert_non_null(strstr(text, "0600"));
-	do
-		run_gdev("graph show shown", text, sizeof text);
-	while (!strstr(text, "2 ptasks, 2 invocations"));
+	await_shown("shown", "2 ptasks, 2 invocations", text, sizeof text);
 	assert_non_null(strstr(text, "scale"));
 	run_gdev("graph show --dot shown", text, sizeof text);
 	assert_non_null(strstr(text, "p0 -> p1"));
