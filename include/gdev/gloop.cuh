@@ -139,6 +139,23 @@ static inline __device__ void copy(void *to, const void *from, gloop_u64 page_by
 		((gloop_u8 *)to)[i] = ((const gloop_u8 *)from)[i];
 }
 
+typedef gloop_u64 word __attribute__((__may_alias__));
+
+/* By one thread. Of what is long compilers make a loop over bytes, which waits for memory at each. Here all is read before any is
+ * written. */
+template <unsigned BYTES> static inline __device__ void copy_words(void *to, const void *from)
+{
+	gloop_u64 words[BYTES / 8];
+
+	static_assert(BYTES % 8 == 0, "words are copied");
+#pragma unroll
+	for (unsigned i = 0; i < BYTES / 8; i++)
+		words[i] = ((const word *)from)[i];
+#pragma unroll
+	for (unsigned i = 0; i < BYTES / 8; i++)
+		((word *)to)[i] = words[i];
+}
+
 /* What a slot's code is called as, for callbacks of all types. */
 typedef void (*entry)(DeviceLoop *loop, const void *captures, long long result);
 
@@ -449,9 +466,11 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 inline __device__ void DeviceLoop::take(gloop_s32 slot)
 {
 	const gloop_slot *of = &state->slots[slot];
+	enum { HALF = GLOOP_CAPTURE_BYTES / 2 }; /* with all at once the kernel would need half as many registers again */
 
 	callback = of->callback;
-	__builtin_memcpy(captures, __builtin_assume_aligned(of->captures, 16), GLOOP_CAPTURE_BYTES);
+	detail::copy_words<HALF>(captures, of->captures);
+	detail::copy_words<HALF>(captures + HALF, of->captures + HALF);
 	result = of->result;
 	page = of->page;
 	to = (void *)of->destination;
@@ -476,7 +495,7 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 	if (leads()) {
 		gloop_u64 block = detail::block();
 
-		grid = of;
+		detail::copy_words<sizeof(grid)>(&grid, &of);
 		grid.lines += block;
 		grid.rpcs += block * GLOOP_SLOTS;
 		grid.pages += block * of.page_count * of.page_bytes;

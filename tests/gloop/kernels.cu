@@ -29,6 +29,29 @@ extern "C" __global__ void count(gloop_grid grid, unsigned *counts, unsigned ste
 	gloop::run(grid, [=](DeviceLoop *loop) { step(loop, counts, steps); });
 }
 
+/* As much as a callback may capture. */
+struct much {
+	unsigned long long words[GLOOP_CAPTURE_BYTES / 8 - 1];
+};
+
+static __device__ void carry(DeviceLoop *loop, much m, unsigned long long *words)
+{
+	if (m.words[0] == 100) {
+		for (unsigned i = threadIdx.x; i < sizeof(m) / 8; i += blockDim.x)
+			words[i] = m.words[i];
+		return;
+	}
+	for (unsigned i = 0; i < sizeof(m) / 8; i++)
+		m.words[i] += i + 1;
+	loop->postTask([=](DeviceLoop *loop) { carry(loop, m, words); });
+}
+
+/* Each callback adds 1, 2, 3 and so on to what it got, a hundred times. */
+extern "C" __global__ void carry_much(gloop_grid grid, unsigned long long *words)
+{
+	gloop::run(grid, [=](DeviceLoop *loop) { carry(loop, {}, words); });
+}
+
 /* `chains` of callbacks at once, each adding its own number to the block's sum; the block's free slots behind them. */
 static __device__ void link_of(DeviceLoop *loop, unsigned *sum, unsigned chain, unsigned left)
 {

@@ -64,6 +64,21 @@ static void test_a_block_goes_on_where_it_was_suspended(void **state)
 	assert_true(report.launches > 50);
 }
 
+static void test_a_callback_gets_all_that_it_captured(void **state)
+{
+	uint64_t words[GLOOP_CAPTURE_BYTES / 8 - 1];
+
+	for (unsigned mode = 0; mode < MODES; mode++) {
+		CUdeviceptr memory = device_bytes(sizeof(words), NULL);
+
+		assert_int_equal(
+			run("carry_much", 1, 32, &modes[mode], NULL, parameters(&memory)), 0);
+		take_bytes(words, memory, sizeof(words));
+		for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)
+			assert_int_equal(words[i], 100 * (i + 1));
+	}
+}
+
 /* A launch lasts ten milliseconds, and not one. */
 static void check_stay(uint32_t poll_us)
 {
@@ -719,6 +734,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_run_in_every_thread),
 		cmocka_unit_test(test_a_block_goes_on_where_it_was_suspended),
+		cmocka_unit_test(test_a_callback_gets_all_that_it_captured),
 		cmocka_unit_test(test_a_kernel_stays_while_nobody_waits),
 		cmocka_unit_test(test_64_callbacks_wait_and_no_more),
 		cmocka_unit_test(test_a_kernel_without_a_loop_is_an_error),
