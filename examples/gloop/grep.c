@@ -165,12 +165,14 @@ static void compute(void)
 		(void *[]){NULL, &device_words, &device_counts, &device_text, &device_ahead, &count,
 			&text_bytes, &at_once},
 		&with);
-	read_result();
 }
 #endif
 
 static void check(void)
 {
+#ifndef PLAIN
+	read_result();
+#endif
 	check_ints("the counts", got, want, count);
 }
 
