@@ -386,7 +386,8 @@ static void of_tensor_maps(void **state)
 		    sizes, strides, box, ones, 0, 0, 0, 0) == CUDA_SUCCESS)
 		INVALID_VALUE(cuTensorMapReplaceAddress(&map, (void *)(alive.memory + 1)));
 	memset(&map, 1, sizeof map);
-	OURS(INVALID_VALUE(cuTensorMapReplaceAddress(&map, (void *)alive.memory)));
+	if (!fixture_is_hardware()) /* whose driver takes anything for a map */
+		OURS(INVALID_VALUE(cuTensorMapReplaceAddress(&map, (void *)alive.memory)));
 }
 
 int errors_of_code(void)

@@ -28,6 +28,13 @@ int fixture_attribute(CUdevice_attribute attribute)
 	return value;
 }
 
+bool fixture_is_hardware(void)
+{
+	const char *device = getenv("GDEV_TEST_DEVICE");
+
+	return getenv("TEST_VENDOR") || (device && strncmp(device, "cpu", 3));
+}
+
 int fixture_setup(void **state)
 {
 	assert_success(cuInit(0));

@@ -33,6 +33,8 @@ extern CUmodule fixture_module;
 
 /* What the device says of itself. */
 int fixture_attribute(CUdevice_attribute attribute);
+/* $GDEV_TEST_DEVICE names another device than the software GPU, or the library is NVIDIA's. */
+bool fixture_is_hardware(void);
 CUfunction fixture_function(const char *name);
 CUcontext fixture_context_create(void);
 

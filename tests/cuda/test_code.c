@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool is_hardware(void)
-{
-	const char *device = getenv("GDEV_TEST_DEVICE");
-
-	return getenv("TEST_VENDOR") || (device && strncmp(device, "cpu", 3));
-}
-
 /* ---- modules ---- */
 
 static void ptx_that_does_not_assemble_says_why(void **state)
@@ -175,7 +168,7 @@ static void kernels_launch_kernels(void **state)
 	CUstream stream;
 	uint32_t word;
 
-	if (is_hardware())
+	if (fixture_is_hardware())
 		skip(); /* which wants its device runtime linked */
 	assert_success(cuModuleLoadData(&module, launching_ptx));
 	assert_success(cuModuleGetFunction(&parent, module, "parent"));
@@ -234,7 +227,7 @@ static void the_heap_of_kernels_is_as_large_as_its_limit(void **state)
 	CUfunction function;
 	CUmodule module;
 
-	if (is_hardware())
+	if (fixture_is_hardware())
 		skip(); /* where it can be set once, before kernels run */
 	assert_success(cuModuleLoadData(&module, heap_ptx));
 	assert_success(cuModuleGetFunction(&function, module, "fits"));

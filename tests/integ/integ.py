@@ -32,6 +32,15 @@ NO_FILES = {"GDEV_PLUGIN_DIR": str(BUILD / "tests" / "device")} if SOFTWARE else
 MEMORY = {"device_memory": "1G"} if SOFTWARE else {}
 
 
+@functools.cache
+def context_bytes():
+    """What a context takes of the device's memory: nothing on the software GPU."""
+    if SOFTWARE:
+        return 0
+    with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
+        return gdevd.context_bytes()
+
+
 class Case(unittest.TestCase):
     """A test with a gdevd of its own: self.gdevd. `config`, `vgpus` and `environment` as Gdevd takes them."""
 

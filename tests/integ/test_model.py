@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import integ
-from integ import BUILD, FILES_TO_MAP, FULL, PROGRAMS, SANITIZED, SOFTWARE, Gdevd
+from integ import BUILD, FILES_TO_MAP, FULL, PROGRAMS, SANITIZED, SOFTWARE
 
 PROCESSES = 8
 OPERATIONS = 100000 if FULL else 10000 if SOFTWARE and not SANITIZED else 3000
@@ -31,8 +31,7 @@ class Model(integ.Case):
     @classmethod
     def setUpClass(cls):
         if not SOFTWARE:
-            with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
-                cls.context = gdevd.context_bytes()
+            cls.context = integ.context_bytes()
 
     def setUp(self):
         if self.context:

@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import integ
-from integ import BUILD, PROGRAMS, SOFTWARE, Gdevd
+from integ import PROGRAMS, SOFTWARE
 
 SWAP = PROGRAMS / "swap"
 AT_ONCE = {"test_together": 4, "test_killed": 4, "test_fill": 3, "test_pieces": 3, "test_cause": 2,
@@ -27,10 +27,7 @@ class Small(integ.Case):
 
     @classmethod
     def setUpClass(cls):
-        if SOFTWARE:
-            return
-        with Gdevd(BUILD, {"warm_workers": "1"}) as gdevd:
-            cls.context = gdevd.context_bytes()
+        cls.context = integ.context_bytes()
 
     def setUp(self):
         contexts = AT_ONCE.get(self._testMethodName, 1)

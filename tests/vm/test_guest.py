@@ -32,6 +32,9 @@ CUDA = {name: {} for name in (
     "context", "memory", "copy", "stream", "code", "launch", "async_13000", "graph", "graph_branches", "graph_memory",
     "pool", "vmm", "array", "texture", "ipc", "event_ipc", "conditional", "errors", "gdev", "api4")}
 CUDA["calls"] = {"files_are_written_from_device_memory": "a file is written where device memory is mapped"}
+if not integ.SOFTWARE:
+    CUDA["memory"] = dict.fromkeys(("managed_variables_are_reached_by_both", "managed_variables_are_of_one_context",
+                                    "managed_variables_need_no_context"), "variables that the host reaches are in no guest there")
 CUDA["gdev"] = dict.fromkeys(("mapped_memory_is_the_devices", "small_segments_can_be_mapped"), "device memory is not mapped in a guest")
 EXAMPLES = ("hello", "madd", "loop")
 # Where other programs keep the processors a burst pauses, and the proxy rests: the best of three.
@@ -73,24 +76,27 @@ class Case(unittest.TestCase):
 class Programs(Case):
     files = {**{f"test_{name}": f"tests/cuda/test_{name}" for name in CUDA},
              **{name: f"examples/{name}" for name in EXAMPLES}, "counted": "tests/vm/counted"}
-    script = guest.RUN + "export CMOCKA_MESSAGE_OUTPUT=TAP\n" + "\n".join(
+    script = guest.RUN + f"export CMOCKA_MESSAGE_OUTPUT=TAP GDEV_TEST_DEVICE={integ.DEVICE}\n" + "\n".join(
         ["run status gdev status", "run doctor gdev doctor /t/hello", "run top gdev top --once", "run vgpus gdev vgpu list",
          "run trace gdev trace /t/hello"]
         + [f"run {name} /t/counted 2000 4" for name in COUNTED]
         + [f"run example-{name} gdev run /t/{name}" for name in EXAMPLES]
         + [f"run cuda-{name} timeout 600 /t/test_{name}" for name in CUDA]) + "\n"
 
+    def device_name(self):
+        return self.gdevd.status()["devices"][0]["name"]
+
     def test_status(self):
         """gdev status names the device"""
         code, text = self.said("status")
         self.assertEqual(code, 0, text)
-        self.assertIn("/dev/gdev0: gdev software GPU", text)
+        self.assertIn(f"/dev/gdev0: {self.device_name()}", text)
 
     def test_verbs(self):
         """gdev doctor knows the device; what only the host can answer says so"""
         code, text = self.said("doctor")
         self.assertEqual(code, 0, text)
-        self.assertIn("you may use the GPU of this virtual machine, /dev/gdev0: gdev software GPU", text)
+        self.assertIn(f"you may use the GPU of this virtual machine, /dev/gdev0: {self.device_name()}", text)
         for name in "top", "vgpus", "trace":
             with self.subTest(name):
                 code, text = self.said(name)
@@ -268,7 +274,6 @@ run complaints sh -c 'dmesg | grep -E -A 30 "BUG|WARNING|KASAN:|possible .* (loc
 class Together(unittest.TestCase):
     """Two machines with shares of 70 to 30, beside programs of the host."""
 
-    VGPUS = {"gdev0": {"compute": "20"}, "one": {"compute": "56"}, "two": {"compute": "24", "memory": "64M"}}
     FILES = {"shares": "tests/integ/shares", "swap": "tests/integ/swap", **Deaths.files}
     ROUNDS = 5000000 if integ.SOFTWARE else 25000  # so long that a guest that has few processors keeps some queued
 
@@ -276,7 +281,9 @@ class Together(unittest.TestCase):
     def setUpClass(cls):
         build, made_of = integ.BUILD, parts.find(integ.BUILD)
         files = guest.image(build, made_of, {f"t/{name}": build / path for name, path in cls.FILES.items()})
-        cls.gdevd = cls.enterClassContext(lab.Gdevd(build, integ.MEMORY, cls.VGPUS))
+        vgpus = {"gdev0": {"compute": "20"}, "one": {"compute": "56"},
+                 "two": {"compute": "24", "memory": (64 << 20) + integ.context_bytes()}}
+        cls.gdevd = cls.enterClassContext(lab.Gdevd(build, integ.MEMORY, vgpus))
         cls.guests = []
         for vgpu in ("one", "two"):
             server = cls.enterClassContext(guest.Server(cls.gdevd, "--vgpu", vgpu, "--memory", "256M", "--locked", "64M", name=vgpu))

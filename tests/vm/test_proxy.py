@@ -590,7 +590,10 @@ def bad_records(slot):
 class Machines(integ.Case):
     """Two machines, each with its own virtual GPU."""
 
-    vgpus = {"gdev0": {}, "train": {"memory": "256M"}}
+    def setUp(self):
+        self.context = integ.context_bytes()
+        self.vgpus = {"gdev0": {}, "train": {"memory": 256 * MIB + self.context}}
+        super().setUp()
 
     def test_two_machines(self):
         """Each of two machines has its virtual GPU, and neither sees the other's sessions or memory"""
@@ -606,7 +609,7 @@ class Machines(integ.Case):
             machines[0].ram[4096:4101] = b"words"
             self.assertEqual(bytes(machines[1].ram[4096:4101]), bytes(5))
             totals = [struct.unpack("<QQ", slot.request(QUERY, struct.pack("<IIQ", 1, 0, 0))[1])[1] for slot in slots]
-            self.assertEqual(totals, [1 << 30, 256 * MIB])
+            self.assertEqual(totals, [self.gdevd.status()["devices"][0]["memory_bytes"], 256 * MIB + self.context])
             self.assertEqual(sorted(s["vgpu"] for s in self.gdevd.status()["sessions"]), ["gdev0", "train"])
             machines[0].close()
             self.wait_until(lambda: len(self.gdevd.status()["sessions"]) == 1, "the first machine's session ends")
@@ -625,7 +628,8 @@ class Machines(integ.Case):
                 return one.request(ALLOC, struct.pack("<QQ", one.arena, size))[0]
 
             def used():
-                return next(v for v in self.gdevd.status()["vgpus"] if v["vgpu"] == "train")["memory_used_bytes"]
+                vgpu = next(v for v in self.gdevd.status()["vgpus"] if v["vgpu"] == "train")
+                return vgpu["memory_used_bytes"] - self.context
 
             def copy(number, one, direction):
                 for i in range(8):
@@ -646,9 +650,9 @@ class Machines(integ.Case):
             copy(1, slots[1], TO_DEVICE)
             for _ in range(4):
                 self.assertLessEqual(used(), 256 * MIB)
-                self.assertEqual(self.gdevd.run([*set_memory, "128M"])[0], 0)
+                self.assertEqual(self.gdevd.run([*set_memory, 128 * MIB + self.context])[0], 0)
                 self.wait_until(lambda: used() <= 128 * MIB, "what is too much leaves")
-                self.assertEqual(self.gdevd.run([*set_memory, "256M"])[0], 0)
+                self.assertEqual(self.gdevd.run([*set_memory, 256 * MIB + self.context])[0], 0)
                 copy(1, slots[1], TO_DEVICE)
             for number in (0, 1):
                 machines[number].ram[MIB:MIB + 8 * 4096] = bytes(8 * 4096)
