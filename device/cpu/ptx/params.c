@@ -17,16 +17,18 @@ struct piece {
 };
 
 struct param {
+	struct param *next; /* in the order in which instructions mention them */
 	struct variable *var;
 	struct piece *pieces;
 	bool memory;
-	uint32_t offset; /* in local memory */
 };
 
 struct params {
 	struct work *work;
-	struct param *list; /* open addressing by the variable's address */
-	uint32_t size, used;
+	/* Open addressing by the variable's address, which is another in each run: it gives no order. */
+	struct param *table;
+	uint32_t size;
+	struct param *first, *last;
 };
 
 static bool is_kernel_param(const struct work *w, const struct variable *v)
@@ -42,11 +44,12 @@ static struct param *param_of(struct params *ps, struct variable *v)
 	uint32_t at = (uint32_t)((uintptr_t)v >> 4) * 2654435761u;
 
 	for (;; at++) {
-		struct param *p = &ps->list[at & (ps->size - 1)];
+		struct param *p = &ps->table[at & (ps->size - 1)];
 
 		if (!p->var) {
 			p->var = v;
-			ps->used++;
+			*(ps->last ? &ps->last->next : &ps->first) = p;
+			ps->last = p;
 		}
 		if (p->var == v)
 			return p;
@@ -124,7 +127,7 @@ static uint32_t piece_reg(const struct param *p, int64_t offset, uint32_t bytes)
 	return 0;
 }
 
-static uint32_t place_local(struct work *w, struct variable *v)
+static void place_local(struct work *w, struct variable *v)
 {
 	struct placement *l =
 		arena_grow(&w->arena, w->locals, w->local_count, sizeof(*l), &w->local_capacity);
@@ -132,7 +135,7 @@ static uint32_t place_local(struct work *w, struct variable *v)
 
 	if (!l) {
 		w->error = w->error ? w->error : -ENOMEM;
-		return 0;
+		return;
 	}
 	w->locals = l;
 	if (align > w->local_align)
@@ -142,7 +145,6 @@ static uint32_t place_local(struct work *w, struct variable *v)
 	w->local_bytes += v->size;
 	if (w->local_bytes > 16 << 20)
 		work_error(w, -ENOTSUP, w->entry->line, "Too much local memory");
-	return w->locals[w->local_count - 1].offset;
 }
 
 /* One element between a piece's register and the instruction's: a conversion of width. */
@@ -236,7 +238,7 @@ static int take_params(struct work *w)
 			mentions += call_param(w, &w->insts[n].operands[k]);
 	while (ps.size < 2 * mentions)
 		ps.size *= 2;
-	ps.list = work_alloc(w, ps.size * sizeof(*ps.list));
+	ps.table = work_alloc(w, ps.size * sizeof(*ps.table));
 	if (w->error)
 		return w->error;
 	place_locals(w);
@@ -245,9 +247,9 @@ static int take_params(struct work *w)
 	collect(&ps);
 	if (w->error)
 		return w->error;
-	for (uint32_t k = 0; k < ps.size && !w->error; k++)
-		if (ps.list[k].var && ps.list[k].memory) {
-			ps.list[k].offset = place_local(w, ps.list[k].var);
+	for (struct param *p = ps.first; p && !w->error; p = p->next)
+		if (p->memory) {
+			place_local(w, p->var);
 			w->param_escapes = true;
 		}
 	struct inst *old = w->insts;
