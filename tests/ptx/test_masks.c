@@ -81,6 +81,57 @@ static void what_a_thread_does_not_load_is_not_touched(void **state)
 	neighbours(64, true);
 }
 
+/* A float, a double or a short, as its size says. */
+static void put_number(void *array, size_t bytes, uint32_t i, uint32_t value)
+{
+	if (bytes == sizeof(double))
+		((double *)array)[i] = value;
+	else if (bytes == sizeof(float))
+		((float *)array)[i] = (float)value;
+	else
+		((short *)array)[i] = (short)value;
+}
+
+static int number_of(const void *array, size_t bytes, uint32_t i)
+{
+	return bytes == sizeof(double)  ? (int)((const double *)array)[i]
+	       : bytes == sizeof(float) ? (int)((const float *)array)[i]
+					: ((const short *)array)[i];
+}
+
+/* Blocks of `shape`, four by two of them. */
+static void beside(const char *kernel, size_t bytes, const uint32_t shape[2], bool end)
+{
+	uint32_t n = 4 * shape[0], count = n * 2 * shape[1];
+	void *in = at_edge(count * bytes, end), *out = at_edge(count * bytes, end);
+	struct {
+		void *out, *in;
+		int n;
+	} params = {out, in, (int)n};
+	struct run r = {
+		.kernel = kernel, .grid = {4, 2}, .block = {shape[0], shape[1]}, .params = &params};
+
+	for (uint32_t i = 0; i < count; i++)
+		put_number(in, bytes, i, i * 7 % 1000);
+	assert_int_equal(run(&program, r), RAN);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t west = i % n ? i - 1 : i, east = i % n < n - 1 ? i + 1 : i;
+
+		assert_int_equal(number_of(out, bytes, i),
+			i * 7 % 1000 + 2 * (west * 7 % 1000) + 3 * (east * 7 % 1000));
+	}
+}
+
+static void one_thread_of_a_row_loads_what_lies_beside(void **state)
+{
+	for (int k = 0; k < SHAPES; k++)
+		for (int end = 0; end < 2; end++) {
+			beside("beside", sizeof(float), shapes[k], end);
+			beside("beside_double", sizeof(double), shapes[k], end);
+			beside("beside_short", sizeof(short), shapes[k], end);
+		}
+}
+
 static void unsigned_differences_are_guarded(void **state)
 {
 	static int in[256], out[256];
@@ -401,6 +452,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_thread_does_not_load_is_not_touched),
 		cmocka_unit_test(what_no_thread_loads_is_not_touched),
+		cmocka_unit_test(one_thread_of_a_row_loads_what_lies_beside),
 		cmocka_unit_test(guards_grow_with_the_index),
 		cmocka_unit_test(unsigned_differences_are_guarded),
 		cmocka_unit_test(threads_leave_a_loop_one_by_one),

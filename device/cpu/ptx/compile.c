@@ -21,7 +21,7 @@
 extern const unsigned char ptx_builtins[];
 extern const unsigned ptx_builtins_size;
 
-enum { CODE_VERSION = 40 }; /* of the code generator: part of every cache key */
+enum { CODE_VERSION = 41 }; /* of the code generator: part of every cache key */
 
 void ptx_module_hash(const struct ptx_module *module, uint8_t hash[16])
 {
@@ -207,6 +207,7 @@ static int optimise(const struct work *w, LLVMModuleRef module, LLVMTargetMachin
 		LLVMConsumeError(error);
 		return -EINVAL;
 	}
+	lone_loads(module);
 	ternary_part(module);
 	return 0;
 }

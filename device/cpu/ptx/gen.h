@@ -143,6 +143,8 @@ void load_live(struct gen *g, const struct region *r, uint64_t *done);
 void store_live(struct gen *g, const struct region *r, const uint64_t *live);
 void emit_block(struct gen *g, const struct region *r, uint32_t block, struct thread_loop *l);
 
+/* lone.c: code that LLVM has optimised loads one number instead of a vector of which at most one lane is on. */
+void lone_loads(LLVMModuleRef module);
 /* ternary.c: keeps from code that LLVM has optimised what it makes wrong instructions of. */
 void ternary_part(LLVMModuleRef module);
 
