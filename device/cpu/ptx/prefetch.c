@@ -6,6 +6,9 @@
  *
  * Asked for is what all threads touch whatever their guards, in device memory, at addresses that follow from the
  * parameters and a thread's place alone. That the address is right is not needed: a prefetch does not fault.
+ *
+ * What is loaded is asked into the second cache: where an array's rows are 4 KiB apart, those of a block share so few lines of
+ * the first one that they would push each other out, and what this block uses. There is no such way to ask for a line to store to.
  */
 #include "device/cpu/ptx/gen.h"
 
@@ -15,6 +18,9 @@ enum {
 	MOST_ADDRESSES = 6, /* of a block, each row of which is asked for */
 	MOST_COST = 48,     /* instructions that make an address */
 };
+
+/* Of what llvm.prefetch calls locality. */
+enum { SECOND_CACHE = 2, FIRST_CACHE };
 
 struct access {
 	uint32_t reg, bytes;
@@ -106,7 +112,8 @@ static void ask_for(struct gen *g, const struct access *a, uint64_t *done)
 		LLVMValueRef p =
 			LLVMBuildAdd(g->b, address, gen_int(g, (uint64_t)a->offset + at), "");
 		LLVMValueRef arguments[4] = {gen_gep(g, g->b, g->mem, p),
-			LLVMConstInt(g->i32, a->stores, false), LLVMConstInt(g->i32, 3, false),
+			LLVMConstInt(g->i32, a->stores, false),
+			LLVMConstInt(g->i32, a->stores ? FIRST_CACHE : SECOND_CACHE, false),
 			LLVMConstInt(g->i32, 1, false)};
 
 		LLVMBuildCall2(g->b, LLVMGlobalGetValueType(f), f, arguments, 4, "");
