@@ -299,6 +299,9 @@ class DeviceLoop
 	__device__ void take_answers();
 	__device__ bool fill();
 	__device__ bool is_over(gloop_u64 now);
+	__device__ void works(bool does);
+	__device__ bool others_work(gloop_u64 now);
+	__device__ bool is_to_wait(gloop_u64 now);
 	__device__ gloop_s32 choose();
 	__device__ void take(gloop_s32 slot);
 	__device__ void leave();
@@ -434,6 +437,34 @@ inline __device__ bool DeviceLoop::is_over(gloop_u64 now)
 }
 
 /* By thread 0. */
+inline __device__ void DeviceLoop::works(bool does)
+{
+	asm volatile("red.add.u32 [%0], %1;" : : "l"(&grid.crowd->working), "r"(does ? 1 : -1) : "memory");
+}
+
+/* They keep the device, whether this block leaves or not. So do those that are about to begin; but on the software GPU one may wait
+ * for this one's thread. By thread 0. */
+inline __device__ bool DeviceLoop::others_work(gloop_u64 now)
+{
+	enum { BEGIN_NS = 50000 };
+	volatile gloop_crowd *crowd = grid.crowd;
+
+	if (!grid.fits)
+		return false;
+	return crowd->begun == grid.launch * grid.block_count ? crowd->working : now - idle_ns < BEGIN_NS;
+}
+
+/* Nothing is ready: whether the block stays. By thread 0. */
+inline __device__ bool DeviceLoop::is_to_wait(gloop_u64 now)
+{
+	if (!idle_ns) {
+		idle_ns = now;
+		works(false);
+	}
+	return state->used && (now - idle_ns < grid.poll_ns || others_work(now)) && !is_over(now);
+}
+
+/* By thread 0. */
 inline __device__ gloop_s32 DeviceLoop::choose()
 {
 	gloop_u64 now = detail::now_ns(), ready, later;
@@ -446,11 +477,10 @@ inline __device__ gloop_s32 DeviceLoop::choose()
 	if (state->starved && fill())
 		return chosen;
 	ready = state->used & ~state->waiting & ~state->starved;
-	if (!ready) {
-		if (!idle_ns)
-			idle_ns = now;
-		return !state->used || now - idle_ns >= grid.poll_ns || is_over(now) ? -2 : -1;
-	}
+	if (!ready)
+		return is_to_wait(now) ? -1 : -2;
+	if (idle_ns)
+		works(true);
 	idle_ns = 0;
 	if (ran++ && is_over(now))
 		return -2;
@@ -504,6 +534,7 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 		asm volatile("red.add.u32 [%0], 1;" : : "l"(&grid.crowd->begun) : "memory");
 		began_ns = detail::now_ns();
 		idle_ns = ran = 0;
+		works(true);
 	}
 	__syncthreads();
 	return first;
@@ -516,6 +547,8 @@ inline __device__ void DeviceLoop::leave()
 
 	bool ready = (state->used & ~state->waiting & ~state->starved) != 0;
 
+	if (!idle_ns)
+		works(false);
 	state->ended = !state->used;
 	if (ready || (state->used && !grid.poll_ns))
 		((volatile gloop_crowd *)grid.crowd)->left = grid.launch;
@@ -541,7 +574,7 @@ inline __device__ void DeviceLoop::go_on()
 			break;
 		if (slot == -1) {
 			if (leads())
-				asm volatile("nanosleep.u32 500;");
+				asm volatile("nanosleep.u32 %0;" : : "r"(grid.poll_ns ? 500 : 20000));
 			continue;
 		}
 		if (bytes)

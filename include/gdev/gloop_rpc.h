@@ -151,6 +151,7 @@ struct gloop_crowd {
 	gloop_u32 begun; /* how often one has begun, in all launches */
 	/* The number of the last launch that one has left with callbacks ready; or, in blocking mode, with callbacks. */
 	gloop_u32 left;
+	gloop_u32 working; /* how many are on the device and have something to do */
 };
 
 /* The first parameter of a kernel that gloop_run() launches. Arrays have an element a block; of slots, 64 a block; of pages,
@@ -164,7 +165,8 @@ struct gloop_grid {
 	/* After each such time, at the next boundary of callbacks, a block leaves unless it stays, if another block of the
 	 * kernel may need its place, or if the host says so (gloop_line.leave). */
 	gloop_u64 slice_ns;
-	gloop_u64 poll_ns; /* a block with nothing ready leaves when it has been so for so long */
+	gloop_u64
+		poll_ns; /* a block with nothing ready leaves when it has been so for so long, unless others keep the device */
 	gloop_u32 page_count;
 	gloop_u32
 		fetches; /* 1: the host fetches what is written from its source, while the kernel is not on the device */
@@ -172,7 +174,7 @@ struct gloop_grid {
 	gloop_u32 launch; /* this one's number, counted from 1 */
 	gloop_u32 block_count;
 	gloop_u32 stays; /* 1: the host looks for requests meanwhile */
-	gloop_u32 unused;
+	gloop_u32 fits;  /* 1: and the device can hold all blocks at once */
 };
 GLOOP_ASSERT(sizeof(struct gloop_grid) == 88);
 

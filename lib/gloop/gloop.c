@@ -133,7 +133,8 @@ static int prepare_memory(struct run *run)
 		.crowd = (void *)(uintptr_t)(run->states + states),
 		.block_count = run->blocks,
 	};
-	run->grid.stays = run->options->poll_us || (run->host.wait && fits(run));
+	run->grid.fits = run->host.wait && fits(run);
+	run->grid.stays = run->options->poll_us || run->grid.fits;
 	for (size_t i = 0; i < slots; i++)
 		run->requests[i] = (struct request){
 			.rpc = &run->rpcs[i], .block = (uint32_t)(i / GLOOP_SLOTS), .made = -1};

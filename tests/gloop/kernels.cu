@@ -283,13 +283,15 @@ static __device__ void read_often(
 	});
 }
 
-/* Callbacks without end, words[1] of them, until a page has been read so often meanwhile. */
+/* Callbacks of the first block without end, words[1] of them, until the last one has read a page so often meanwhile. */
 extern "C" __global__ void read_meanwhile(
 	gloop_grid grid, char *to, unsigned *words, unsigned reads)
 {
 	gloop::run(grid, [=](DeviceLoop *loop) {
-		read_often(loop, to, words, reads);
-		work_on(loop, words);
+		if (blockIdx.x == gridDim.x - 1)
+			read_often(loop, to, words, reads);
+		if (blockIdx.x == 0)
+			work_on(loop, words);
 	});
 }
 
