@@ -34,7 +34,9 @@ void direct_update(struct core *core)
 	struct session_header *header = &core->segment->header;
 
 	__atomic_store_n(&header->revoked,
-		core->grants.resources[RESOURCE_COMPUTE].state == GRANT_DRAINING, __ATOMIC_RELAXED);
+		core->grants.resources[RESOURCE_COMPUTE].state == GRANT_DRAINING ||
+			core->limit.is_near,
+		__ATOMIC_RELAXED);
 	header->direct_possible = core->ops->chunk_host_fd != NULL;
 	for (int i = 0; i < SESSION_DIRECTIONS; i++)
 		__atomic_store_n(&header->direct_allowed[i], leave_for(core, i), __ATOMIC_RELAXED);

@@ -18,11 +18,22 @@ static uint64_t next_look(const struct core *core, uint64_t now_ns)
 	return now_ns + max_of(core->limit.limit_ns / LOOKS, NS_PER_MS);
 }
 
+static void say_near(struct core *core, bool is_near)
+{
+	if (core->limit.is_near == is_near)
+		return;
+	core->limit.is_near = is_near;
+	direct_update(core);
+}
+
 void limit_submitted(struct core *core, const struct command *command)
 {
 	struct limit *limit = &core->limit;
 
-	if (!limit->limit_ns || limit->armed || command->device.kind != DEVICE_LAUNCH)
+	if (!limit->limit_ns || command->device.kind != DEVICE_LAUNCH)
+		return;
+	say_near(core, false);
+	if (limit->armed)
 		return;
 	limit->armed = true;
 	service_timer(core, next_look(core, clock_now_ns()));
@@ -60,7 +71,7 @@ uint64_t limit_tick(struct core *core, uint64_t now_ns)
 {
 	struct limit *limit = &core->limit;
 	struct command *command;
-	bool any = false;
+	bool any = false, is_near = false;
 
 	if (!limit->armed || core->ended)
 		return UINT64_MAX;
@@ -72,11 +83,15 @@ uint64_t limit_tick(struct core *core, uint64_t now_ns)
 			continue;
 		since_ns = running_since(core, command, !any, now_ns);
 		any = true;
-		if (since_ns && now_ns > since_ns && now_ns - since_ns > limit->limit_ns) {
+		if (!since_ns || now_ns <= since_ns)
+			continue;
+		if (now_ns - since_ns > limit->limit_ns) {
 			end_overlong(core);
 			return UINT64_MAX;
 		}
+		is_near |= now_ns - since_ns > limit->limit_ns / 2;
 	}
+	say_near(core, is_near);
 	limit->armed = any;
 	return any ? next_look(core, now_ns) : UINT64_MAX;
 }

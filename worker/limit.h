@@ -20,6 +20,7 @@ struct limit {
 	bool armed;        /* a look is due: limit_tick will be called */
 	uint64_t sequence; /* of the launch that was the oldest at the last look */
 	uint64_t since_ns; /* the first look at which it was */
+	bool is_near;      /* a launch has run for half of it, and the client is told */
 };
 
 /* All with the lock. A launch goes to the device. */

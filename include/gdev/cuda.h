@@ -763,8 +763,10 @@ CUresult CUDAAPI cuGdevMemWrite(CUdeviceptr srcDevice, size_t ByteCount, int fd,
 
 /* ---- what gdev's scheduler wants ---- */
 
-/* *revoked: 1 while others wait for the device and the context's session has been told to leave it, else 0. A kernel that can end
- * and be launched again should. CUDA_ERROR_NOT_SUPPORTED: nobody says so here, in a virtual machine. Any thread. */
+enum { CU_GDEV_REVOKED = 1, CU_GDEV_AWAITED = 2 };
+/* *revoked: CU_GDEV_REVOKED while others wait for the device and the context's session has been told to leave it, or a kernel has run for half of
+ * the time that its virtual GPU allows. A kernel that can end and be launched again should. CU_GDEV_AWAITED: not that, but other threads of the
+ * process sleep until work of the session is done; not those in cuGdevStreamWait(). Else 0. CUDA_ERROR_NOT_SUPPORTED: nobody says so here, in a virtual machine. Any thread. */
 CUresult CUDAAPI cuGdevCtxGetRevoked(int *revoked);
 /* As cuStreamSynchronize, but CUDA_ERROR_NOT_READY when that has taken so long. What others put on the stream meanwhile is not waited
  * for. */

@@ -26,13 +26,13 @@ struct gloop_shape {
 /* All zeros is what most want. */
 struct gloop_options {
 	/* How long a block for which nothing is ready waits on the device. 0 is the paper's blocking mode: it leaves at once,
-	 * is launched again when an answer is there, and the host sleeps while the kernel runs, but for two looks in each slice_us. GLOOP_POLL is the polling mode:
+	 * or when no other block of the kernel has anything to do, is launched again when an answer is there, and the host sleeps while the kernel runs, but for two looks in each slice_us. GLOOP_POLL is the polling mode:
 	 * it waits as long as the kernel is on the device, and the host looks for requests all the time: without a pause for 50 us
 	 * after the last one, then every 50 us. What is between is a bit of both. */
 	uint32_t poll_us;
 	/* After so long, at the first boundary of callbacks, a block leaves, so that others can have the device. 0: 1000. Only
 	 * if others wait, if blocks of its own kernel do, if an answer is there for one that has left, or, in blocking mode, if one has left
-	 * and waits; and after ten milliseconds. In blocking mode always, if the device cannot hold all blocks at once, or libcuda is not
+	 * and waits; and after 100 ms, 10 if other threads of the program sleep until something is done. In blocking mode always, if the device cannot hold all blocks at once, or libcuda is not
 	 * gdev's. The host looks twice in so long: of 20 us it takes a third of a processor, of 1000 some hundredths. */
 	uint32_t slice_us;
 	/* Of each of the 2 to 16 pages of a block, in page-locked memory: the most that one call of the kernel reads, writes,

@@ -190,8 +190,13 @@ int64_t gdev_memory_read(struct gdev_session *session, uint64_t address, uint64_
 int64_t gdev_memory_write(struct gdev_session *session, uint64_t address, uint64_t bytes, int fd,
 	uint64_t offset, int flags);
 
-/* 1: others wait for compute, and the session has been told to leave: a kernel that can end soon, and be launched again,
- * lets them have it sooner. Else 0; -ENOTSUP in a virtual machine, where nobody says so. Any thread. */
+enum {
+	GDEV_REVOKED = 1, /* others wait for compute, or a kernel comes to its limit of time */
+	GDEV_AWAITED = 2, /* not that; threads of this process sleep for the session */
+};
+
+/* Who would have it sooner if a kernel left that can end soon, and be launched again; 0: nobody. -ENOTSUP in a virtual machine, where
+ * nobody says so. Any thread. */
 int gdev_session_revoked(struct gdev_session *session);
 
 /* ---- managed memory ----

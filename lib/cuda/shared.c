@@ -148,6 +148,6 @@ CUresult cuGdevCtxGetRevoked(int *revoked)
 	if (!revoked)
 		return fail(CUDA_ERROR_INVALID_VALUE, "the pointer is NULL");
 	told = gdev_session_revoked(context->session);
-	*revoked = told > 0;
+	*revoked = max_of(told, 0);
 	return result_of(min_of(told, 0), "nobody says so in a virtual machine");
 }

@@ -8,8 +8,10 @@
 #include "base/cleanup.h"
 #include "lib/gloop/run.h"
 
-/* A launch lasts so long at most: what waits for the kernel's end in this session waits no longer. */
-#define LAUNCH_NS (10 * NS_PER_MS)
+/* A launch lasts so long at most. Each block that leaves waits for the last one: a callback or a slice, about half a millisecond. */
+#define LAUNCH_NS (100 * NS_PER_MS)
+/* So long if it is known that something waits for the kernel's end in this session, or not known who waits. */
+#define AWAITED_NS (10 * NS_PER_MS)
 
 static int launch(struct run *run)
 {
@@ -45,13 +47,14 @@ static int has_ended(struct run *run)
 
 static bool is_to_leave(const struct run *run)
 {
-	int revoked = 0;
+	uint64_t age_ns = clock_now_ns() - run->launched_ns;
+	int revoked = CU_GDEV_AWAITED;
 
-	if (run->leaves || clock_now_ns() - run->launched_ns >= LAUNCH_NS)
+	if (run->leaves || age_ns >= LAUNCH_NS)
 		return true;
-	if (!run->host.get_revoked)
-		return false;
-	return run->host.get_revoked(&revoked) != CUDA_SUCCESS || revoked;
+	if (run->host.get_revoked && run->host.get_revoked(&revoked) != CUDA_SUCCESS)
+		return true;
+	return revoked == CU_GDEV_AWAITED ? age_ns >= AWAITED_NS : revoked;
 }
 
 /* The revocation, as blocks see it at the ends of their slices. */

@@ -397,7 +397,9 @@ int gdev_session_revoked(struct gdev_session *session)
 {
 	if (!session->transport->ops->device_map)
 		return -ENOTSUP;
-	return __atomic_load_n(&header_of(session)->revoked, __ATOMIC_RELAXED) != 0;
+	if (__atomic_load_n(&header_of(session)->revoked, __ATOMIC_RELAXED))
+		return GDEV_REVOKED;
+	return session->transport->sleepers ? GDEV_AWAITED : 0;
 }
 
 bool direct_prepare(struct gdev_session *session, uint64_t address, bool create)

@@ -107,6 +107,7 @@ struct transport {
 	atomic_bool lost;
 	bool forgotten; /* in a forked child: the segment is not mapped; set before `lost` */
 	_Atomic uint64_t spin_ns; /* how long wait() spins before it sleeps */
+	atomic_uint sleepers;     /* threads that sleep in wait() without a deadline */
 };
 
 static inline bool transport_reached(

@@ -38,6 +38,7 @@ struct waiter {
 	const struct gdev_fence *points;
 	unsigned count;
 	const atomic_bool *cancel;
+	bool is_patient; /* until a point is reached */
 	pthread_cond_t wake;
 };
 
@@ -210,6 +211,7 @@ static void sleep_until(struct waiting *waiting, struct waiter *waiter, uint64_t
 	pthread_condattr_destroy(&attributes);
 	pthread_mutex_lock(&waiting->lock);
 	list_append(&waiting->waiters, &waiter->link);
+	waiting->transport->sleepers += waiter->is_patient;
 	set_wants(waiting, waiter);
 	while (!waiter_leaves(waiting, waiter)) {
 		if (deadline_ns != FOREVER && clock_now_ns() >= deadline_ns)
@@ -220,6 +222,7 @@ static void sleep_until(struct waiting *waiting, struct waiter *waiter, uint64_t
 			sleep_as_leader(waiting, deadline_ns);
 	}
 	list_remove(&waiter->link);
+	waiting->transport->sleepers -= waiter->is_patient;
 	set_wants(waiting, waiter);
 	if (!waiting->polling && !list_empty(&waiting->waiters))
 		pthread_cond_signal(&list_first(&waiting->waiters, struct waiter, link)->wake);
@@ -259,7 +262,10 @@ static int look_and_nap(
 int waiting_wait(struct waiting *waiting, const struct gdev_fence *points, unsigned count,
 	uint64_t deadline_ns, const atomic_bool *cancel)
 {
-	struct waiter waiter = {.points = points, .count = count, .cancel = cancel};
+	struct waiter waiter = {.points = points,
+		.count = count,
+		.cancel = cancel,
+		.is_patient = deadline_ns == FOREVER && !cancel};
 	uint64_t start;
 	int which;
 

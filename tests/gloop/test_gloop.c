@@ -79,11 +79,11 @@ static void test_a_callback_gets_all_that_it_captured(void **state)
 	}
 }
 
-/* A launch lasts ten milliseconds, and not one. */
-static void check_stay(uint32_t poll_us)
+/* How long a launch lasts. */
+static uint64_t launch_ns(uint32_t poll_us)
 {
 	struct gloop_options options = {.poll_us = poll_us};
-	unsigned count[32], steps = 200000;
+	unsigned count[32], steps = 1000000;
 	CUdeviceptr counts = device_bytes(sizeof(count), NULL);
 	struct gloop_report report;
 
@@ -92,13 +92,43 @@ static void check_stay(uint32_t poll_us)
 	for (unsigned i = 0; i < 32; i++)
 		assert_int_equal(count[i], steps);
 	assert_in_range(report.launches, 2, UINT32_MAX); /* else it was too short */
-	assert_in_range(report.launched_ns, 10000000 * (report.launches - 1), UINT64_MAX);
+	return report.launched_ns / (report.launches - 1);
 }
 
 static void test_a_kernel_stays_while_nobody_waits(void **state)
 {
-	check_stay(GLOOP_POLL);
-	check_stay(0);
+	assert_in_range(launch_ns(GLOOP_POLL), 100000000, UINT64_MAX);
+	assert_in_range(launch_ns(0), 100000000, UINT64_MAX);
+}
+
+static void *synchronize(void *over)
+{
+	CUcontext context;
+	CUresult result = cuDevicePrimaryCtxRetain(&context, 0);
+
+	if (result == CUDA_SUCCESS)
+		result = cuCtxSetCurrent(context);
+	while (result == CUDA_SUCCESS && !*(atomic_bool *)over)
+		result = cuCtxSynchronize();
+	cuDevicePrimaryCtxRelease(0);
+	return (void *)(uintptr_t)result;
+}
+
+/* Ten milliseconds, and whatever a busy machine takes. */
+static void test_a_kernel_stays_no_longer_than_its_program_waits(void **state)
+{
+	atomic_bool over = false;
+	pthread_t thread;
+	uint64_t ns = UINT64_MAX;
+	void *result;
+
+	assert_int_equal(pthread_create(&thread, NULL, synchronize, &over), 0);
+	for (unsigned tries = 0; tries < 100 && ns > 50000000; tries++)
+		ns = launch_ns(tries % 2 ? GLOOP_POLL : 0);
+	over = true;
+	pthread_join(thread, &result);
+	assert_null(result);
+	assert_in_range(ns, 10000000, 50000000);
 }
 
 static void test_64_callbacks_wait_and_no_more(void **state)
@@ -742,6 +772,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_block_goes_on_where_it_was_suspended),
 		cmocka_unit_test(test_a_callback_gets_all_that_it_captured),
 		cmocka_unit_test(test_a_kernel_stays_while_nobody_waits),
+		cmocka_unit_test(test_a_kernel_stays_no_longer_than_its_program_waits),
 		cmocka_unit_test(test_64_callbacks_wait_and_no_more),
 		cmocka_unit_test(test_a_kernel_without_a_loop_is_an_error),
 		cmocka_unit_test(test_options_that_make_no_sense_are_errors),

@@ -101,6 +101,28 @@ static void each_launch_has_the_whole_time(void **state)
 	assert_int_equal(fixture->ended, 0);
 }
 
+/* A kernel that can leave by itself, and be launched again, is to do so before it is too late. */
+static void the_client_is_told_when_half_of_the_time_is_over(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint32_t *told = &fixture->core->segment->header.revoked;
+	uint32_t function = prepare(fixture);
+
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	look(fixture, 1);
+	look(fixture, 1 + LIMIT_NS / 2);
+	assert_int_equal(*told, 0);
+	look(fixture, 2 + LIMIT_NS / 2);
+	assert_int_equal(*told, 1);
+	double_release(1, 0);
+	post_launch(fixture, A, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(*told, 0);
+	double_release(1, 0);
+	fixture_run(fixture);
+}
+
 static void where_the_device_tells_it_time_counts_from_the_start(void **state)
 {
 	struct fixture *fixture = *state;
@@ -136,6 +158,7 @@ int main(void)
 		TEST(without_a_limit_nobody_looks),
 		TEST(a_launch_that_takes_too_long_ends_the_session_and_all_its_waits),
 		TEST(each_launch_has_the_whole_time),
+		TEST(the_client_is_told_when_half_of_the_time_is_over),
 		TEST(where_the_device_tells_it_time_counts_from_the_start),
 	};
 
