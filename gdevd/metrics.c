@@ -42,12 +42,25 @@ static unsigned scrape_count;
 
 /* ---- what is said ---- */
 
+enum family {
+	USED,
+	WAITED,
+	GRANTS,
+	OVERDUE,
+	LONGEST_OVER,
+	LONGEST,
+	SHARE,
+	USED_RATIO,
+	EXPECTED_RATIO,
+	HANDOVERS,
+	LOST,
+	FAMILIES,
+};
+
 /* What is said of one device, virtual GPU or session: a line in each family of that kind. */
 struct row {
-	char labels[256];           /* without the resource */
-	const struct usage *usages; /* of the resources */
-	struct usage_counters counters[RESOURCES];
-	double shares[RESOURCES];
+	char labels[256]; /* without the resource */
+	double values[RESOURCES][FAMILIES];
 	uint64_t memory_bytes, memory_limit_bytes, swapped_bytes, filed_bytes;
 };
 
@@ -62,84 +75,29 @@ static double seconds(uint64_t ns)
 	return (double)ns / (double)NS_PER_S;
 }
 
-static double row_used(const struct row *row, unsigned resource)
-{
-	return seconds(row->counters[resource].used_ns);
-}
-
-static double row_waited(const struct row *row, unsigned resource)
-{
-	return seconds(row->counters[resource].waited_ns);
-}
-
-static double row_grants(const struct row *row, unsigned resource)
-{
-	return (double)row->usages[resource].grants;
-}
-
-static double row_overdue(const struct row *row, unsigned resource)
-{
-	return (double)row->usages[resource].overdue;
-}
-
-static double row_over(const struct row *row, unsigned resource)
-{
-	return seconds(row->usages[resource].longest_over_ns);
-}
-
-static double row_longest(const struct row *row, unsigned resource)
-{
-	return seconds(row->usages[resource].longest_ns);
-}
-
-static double row_share(const struct row *row, unsigned resource)
-{
-	return row->shares[resource];
-}
-
-static double row_recent(const struct row *row, unsigned resource)
-{
-	return row->usages[resource].windows[USAGE_TEN_SECONDS].used;
-}
-
-static double row_expected(const struct row *row, unsigned resource)
-{
-	return row->usages[resource].windows[USAGE_TEN_SECONDS].expected;
-}
-
-static double row_handovers(const struct row *row, unsigned resource)
-{
-	return (double)row->usages[resource].handovers;
-}
-
-static double row_lost(const struct row *row, unsigned resource)
-{
-	return seconds(row->usages[resource].lost_ns);
-}
-
 #define ONLY_DEVICE 1 /* has the figure */
 #define NOT_DEVICE 2
 
 static const struct {
 	const char *name, *type, *help;
-	double (*value)(const struct row *row, unsigned resource);
 	int whose;
-} families[] = {
-	{"used_seconds_total", "counter", "Device time used.", row_used, 0},
-	{"waited_seconds_total", "counter", "Time waited for the resource.", row_waited, 0},
-	{"grants_total", "counter", "How often the resource was given.", row_grants, 0},
-	{"overdue_total", "counter", "Holds that were passed over as they did not end.",
-		row_overdue, 0},
-	{"longest_over_seconds", "gauge", "Longest stay after the order to leave.", row_over, 0},
-	{"longest_command_seconds", "gauge", "Longest command.", row_longest, 0},
-	{"share_ratio", "gauge", "Share as it counts now.", row_share, NOT_DEVICE},
-	{"used_ratio", "gauge", "Part of the last ten seconds used.", row_recent, 0},
-	{"expected_ratio", "gauge", "Part of the last ten seconds that it should have used.",
-		row_expected, NOT_DEVICE},
-	{"handovers_total", "counter", "Grants to another session than the last.", row_handovers,
+} families[FAMILIES] = {
+	[USED] = {"used_seconds_total", "counter", "Device time used.", 0},
+	[WAITED] = {"waited_seconds_total", "counter", "Time waited for the resource.", 0},
+	[GRANTS] = {"grants_total", "counter", "How often the resource was given.", 0},
+	[OVERDUE] = {"overdue_total", "counter", "Holds that were passed over as they did not end.",
+		0},
+	[LONGEST_OVER] = {"longest_over_seconds", "gauge", "Longest stay after the order to leave.",
+		0},
+	[LONGEST] = {"longest_command_seconds", "gauge", "Longest command.", 0},
+	[SHARE] = {"share_ratio", "gauge", "Share as it counts now.", NOT_DEVICE},
+	[USED_RATIO] = {"used_ratio", "gauge", "Part of the last ten seconds used.", 0},
+	[EXPECTED_RATIO] = {"expected_ratio", "gauge",
+		"Part of the last ten seconds that it should have used.", NOT_DEVICE},
+	[HANDOVERS] = {"handovers_total", "counter", "Grants to another session than the last.",
 		ONLY_DEVICE},
-	{"lost_seconds_total", "counter", "Time in which somebody waited and nobody used it.",
-		row_lost, ONLY_DEVICE},
+	[LOST] = {"lost_seconds_total", "counter",
+		"Time in which somebody waited and nobody used it.", ONLY_DEVICE},
 };
 
 /* What begins a family: gdev_KIND_NAME. */
@@ -162,7 +120,7 @@ static void print_family(FILE *file, const struct rows *rows, size_t family)
 		for (unsigned r = 0; r < RESOURCES; r++)
 			fprintf(file, "gdev_%s_%s{%s,resource=\"%s\"} %.15g\n", rows->kind, name,
 				rows->rows[i].labels, resource_names[r],
-				families[family].value(&rows->rows[i], r));
+				rows->rows[i].values[r][family]);
 }
 
 static void print_bytes(
@@ -192,32 +150,47 @@ static void escape_label(char *to, size_t size, const char *from)
 	to[at] = '\0';
 }
 
+/* `share`: of those that have one. */
+static void fill_usage(
+	double *values, const struct usage *usage, struct usage_counters counters, double share)
+{
+	values[USED] = seconds(counters.used_ns);
+	values[WAITED] = seconds(counters.waited_ns);
+	values[GRANTS] = (double)usage->grants;
+	values[OVERDUE] = (double)usage->overdue;
+	values[LONGEST_OVER] = seconds(usage->longest_over_ns);
+	values[LONGEST] = seconds(usage->longest_ns);
+	values[SHARE] = share;
+	values[USED_RATIO] = usage->windows[USAGE_TEN_SECONDS].used;
+	values[EXPECTED_RATIO] = usage->windows[USAGE_TEN_SECONDS].expected;
+	values[HANDOVERS] = (double)usage->handovers;
+	values[LOST] = seconds(usage->lost_ns);
+}
+
 static void fill_device(struct device *device, struct row *row, uint64_t now_ns)
 {
 	snprintf(row->labels, sizeof row->labels, "device=\"%s\"", device->served->name);
-	row->usages = device->usage;
 	row->memory_bytes = device->memory.used_bytes;
 	row->memory_limit_bytes = device->memory.limit_bytes;
 	row->swapped_bytes = device->daemon->swap.pools[SWAP_MEMORY].used_bytes;
 	row->filed_bytes = device->daemon->swap.pools[SWAP_FILE].used_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++)
-		row->counters[i] = measure_device(device, i, now_ns);
+		fill_usage(row->values[i], &device->usage[i], measure_device(device, i, now_ns), 0);
 }
 
 static void fill_vgpu(const struct vgpu *vgpu, struct row *row, uint64_t now_ns)
 {
 	snprintf(row->labels, sizeof row->labels, "device=\"%s\",vgpu=\"%s\"",
 		vgpu->device->served->name, vgpu->config->name);
-	row->usages = vgpu->usage;
 	row->memory_bytes = vgpu->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&vgpu->memory);
 	row->filed_bytes = vgpu->swap[SWAP_FILE].used_bytes;
 	row->swapped_bytes = swap_used_by(vgpu) - row->filed_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(vgpu->daemon, i);
-		row->counters[i] = measure_vgpu(vgpu, i, now_ns);
-		row->shares[i] = sched_fraction(
-			&vgpu->device->sched[queue].groups, &vgpu->groups[queue].node);
+		fill_usage(row->values[i], &vgpu->usage[i], measure_vgpu(vgpu, i, now_ns),
+			sched_fraction(
+				&vgpu->device->sched[queue].groups, &vgpu->groups[queue].node));
 	}
 }
 
@@ -231,16 +204,15 @@ static void fill_session(const struct session *session, struct row *row, uint64_
 		session->device->served->name, session->vgpu->config->name,
 		(unsigned long long)session->id, (int)session->pid, (unsigned)session->uid,
 		program);
-	row->usages = session->usage;
 	row->memory_bytes = session->worker->memory.used_bytes;
 	row->memory_limit_bytes = memory_total(&session->vgpu->memory);
 	row->filed_bytes = session->worker->swap[SWAP_FILE].used_bytes;
 	row->swapped_bytes = swap_used(session->worker) - row->filed_bytes;
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		unsigned queue = grants_queue(session->daemon, i);
-		row->counters[i] = measure_session(session, i, now_ns);
-		row->shares[i] = sched_fraction(
-			&session->vgpu->groups[queue].members, &session->entities[queue].node);
+		fill_usage(row->values[i], &session->usage[i], measure_session(session, i, now_ns),
+			sched_fraction(&session->vgpu->groups[queue].members,
+				&session->entities[queue].node));
 	}
 }
 
@@ -273,44 +245,26 @@ static void print_rows(FILE *file, struct rows *rows)
 	free(rows->rows);
 }
 
-static double device_up(const struct device *device)
-{
-	return device->known && !device_is_failing(device);
-}
-
-static double device_drained(const struct device *device)
-{
-	return device->drained;
-}
-
-static double device_sessions(const struct device *device)
-{
-	return device_count_sessions(device);
-}
-
-static double device_losses(const struct device *device)
-{
-	return device->losses;
-}
-
 static void print_states(FILE *file, const struct daemon *daemon)
 {
 	static const struct {
 		const char *name, *type, *help;
-		double (*value)(const struct device *device);
 	} states[] = {
-		{"up", "gauge", "1: it works; 0: it fails, or has not been opened yet.", device_up},
-		{"drained", "gauge", "1: it takes no new sessions.", device_drained},
-		{"sessions", "gauge", "Sessions.", device_sessions},
-		{"losses_total", "counter", "Sessions that it failed under.", device_losses},
+		{"up", "gauge", "1: it works; 0: it fails, or has not been opened yet."},
+		{"drained", "gauge", "1: it takes no new sessions."},
+		{"sessions", "gauge", "Sessions."},
+		{"losses_total", "counter", "Sessions that it failed under."},
 	};
 	const struct device *device;
 
 	for (size_t i = 0; i < array_length(states); i++) {
 		print_head(file, "device", states[i].name, states[i].type, states[i].help);
-		list_for_each (device, &daemon->devices, link)
-			fprintf(file, "gdev_device_%s{device=\"%s\"} %.15g\n", states[i].name,
-				device->served->name, states[i].value(device));
+		list_for_each (device, &daemon->devices, link) {
+			const unsigned values[] = {device->known && !device_is_failing(device),
+				device->drained, device_count_sessions(device), device->losses};
+			fprintf(file, "gdev_device_%s{device=\"%s\"} %u\n", states[i].name,
+				device->served->name, values[i]);
+		}
 	}
 }
 
@@ -343,47 +297,33 @@ static void print_vgpus(FILE *file, struct daemon *daemon, uint64_t now_ns)
 			vgpu->device->served->name, vgpu->config->name, vgpu->sessions);
 }
 
-static double context_held(const struct worker *worker)
-{
-	return !retire_is_retired(worker);
-}
-
-static double context_retirements(const struct worker *worker)
-{
-	return (double)worker->page->retirements;
-}
-
-static double context_reopening(const struct worker *worker)
-{
-	return seconds(worker->page->reopening_ns);
-}
-
 static void print_contexts(FILE *file, struct daemon *daemon)
 {
 	static const struct {
 		const char *name, *type, *help;
-		double (*value)(const struct worker *worker);
 	} contexts[] = {
 		{"context_held", "gauge",
-			"1: the session's context is on the device; 0: it was given back.",
-			context_held},
-		{"retirements_total", "counter", "How often its context was given back.",
-			context_retirements},
-		{"reopening_seconds_total", "counter", "How long commands waited for a context.",
-			context_reopening},
+			"1: the session's context is on the device; 0: it was given back."},
+		{"retirements_total", "counter", "How often its context was given back."},
+		{"reopening_seconds_total", "counter", "How long commands waited for a context."},
 	};
 	const struct session *session;
 
 	for (size_t i = 0; i < array_length(contexts) && daemon->session_count; i++) {
 		print_head(file, "session", contexts[i].name, contexts[i].type, contexts[i].help);
-		list_for_each (session, &daemon->sessions, link)
-			if (session->worker->state == WORKER_SERVING)
-				fprintf(file,
-					"gdev_session_%s{device=\"%s\",vgpu=\"%s\",session=\"%llu\"} %.9g\n",
-					contexts[i].name, session->device->served->name,
-					session->vgpu->config->name,
-					(unsigned long long)session->id,
-					contexts[i].value(session->worker));
+		list_for_each (session, &daemon->sessions, link) {
+			const struct worker *worker = session->worker;
+			if (worker->state != WORKER_SERVING)
+				continue;
+			const double values[] = {!retire_is_retired(worker),
+				(double)worker->page->retirements,
+				seconds(worker->page->reopening_ns)};
+			fprintf(file,
+				"gdev_session_%s{device=\"%s\",vgpu=\"%s\",session=\"%llu\"} %.9g\n",
+				contexts[i].name, session->device->served->name,
+				session->vgpu->config->name, (unsigned long long)session->id,
+				values[i]);
+		}
 	}
 }
 
