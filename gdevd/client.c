@@ -208,6 +208,16 @@ void client_destroy(struct client *client)
 	daemon_maybe_leave(daemon);
 }
 
+/* It may ask again on this connection, soon. */
+static void answer_client(struct client *client, const void *message)
+{
+	client_waits_no_more(client);
+	client->describing = false;
+	connection_send(client->connection, message, NULL, 0);
+	deadline_set(
+		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
+}
+
 void client_refuse(struct client *client, int status, const char *format, ...)
 {
 	struct control_refused message = {0};
@@ -219,14 +229,9 @@ void client_refuse(struct client *client, int status, const char *format, ...)
 	vsnprintf(message.text, sizeof message.text, format, args);
 	va_end(args);
 	fd_close_all(&client->peer, 1);
-	client_waits_no_more(client);
-	client->describing = false;
-	connection_send(client->connection, &message, NULL, 0);
+	answer_client(client, &message);
 	if (++client->refusals > REFUSALS_MAX)
 		connection_drop(client->connection, -ETOOMANYREFS);
-	/* It may try again on this connection, soon. */
-	deadline_set(
-		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
 }
 
 static void describe_device(struct client *client)
@@ -242,11 +247,7 @@ static void describe_device(struct client *client)
 	memcpy(message.device_name, device->name, sizeof message.device_name);
 	memcpy(message.device_uuid, device->uuid, sizeof message.device_uuid);
 	vgpu_properties(client->vgpu, message.properties);
-	client_waits_no_more(client);
-	client->describing = false;
-	connection_send(client->connection, &message, NULL, 0);
-	deadline_set(
-		&client->daemon->deadlines, &client->deadline, clock_now_ns() + HELLO_TIMEOUT_NS);
+	answer_client(client, &message);
 }
 
 void clients_describe(struct device *device)

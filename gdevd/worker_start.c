@@ -5,6 +5,7 @@
 #include "gdevd/worker_start.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,55 +27,41 @@ static bool gives_way(const struct config_served *served)
 	return false;
 }
 
+/* An option and its value. */
+static __attribute__((format(printf, 3, 4))) void add_argument(
+	struct worker_start *start, const char *option, const char *format, ...)
+{
+	char *text = start->text + start->text_bytes;
+	size_t room = sizeof start->text - start->text_bytes;
+	va_list args;
+
+	va_start(args, format);
+	start->text_bytes += min_of((size_t)vsnprintf(text, room, format, args) + 1, room);
+	va_end(args);
+	start->arguments[start->argument_count++] = option;
+	start->arguments[start->argument_count++] = text;
+}
+
 void worker_start_fill(struct worker_start *start, const struct device *device)
 {
 	const struct daemon *daemon = device->daemon;
 	const struct config *config = &daemon->config;
-	const char *arguments[] = {
-		daemon->program.path,
-		"--control-fd",
-		start->fd,
-		"--device",
-		device->served->backend,
-		"--parts",
-		start->parts,
-		"--device-memory",
-		start->memory,
-		"--host-memory",
-		start->host_memory,
-		"--memory",
-		start->own_memory,
-		"--threads",
-		start->threads,
-		"--workers-socket",
-		start->path,
-		"--context",
-		start->context,
-		"--gives-way",
-		gives_way(&config->served) ? "1" : "0",
-		geteuid() == 0 ? "--user" : NULL,
-		start->user,
-		"--group",
-		start->group,
-		NULL,
-	};
 
-	_Static_assert(sizeof arguments == sizeof start->arguments, "they fit");
-	memcpy(start->arguments, arguments, sizeof arguments);
-	snprintf(start->parts, sizeof start->parts, "%u", device->served->parts);
-	snprintf(start->fd, sizeof start->fd, "%d", CONTROL_FD);
-	snprintf(start->memory, sizeof start->memory, "%llu",
-		(unsigned long long)config->device_memory);
-	snprintf(start->host_memory, sizeof start->host_memory, "%llu",
-		(unsigned long long)worker_host_bytes(daemon));
-	snprintf(start->own_memory, sizeof start->own_memory, "%llu",
-		(unsigned long long)worker_own_bytes(daemon));
-	snprintf(start->threads, sizeof start->threads, "%u", (unsigned)config->threads);
-	snprintf(start->context, sizeof start->context, "%llu",
-		(unsigned long long)config->context_memory);
-	snprintf(start->user, sizeof start->user, "%u", (unsigned)daemon->program.uid);
-	snprintf(start->group, sizeof start->group, "%u", (unsigned)daemon->program.gid);
-	snprintf(start->path, sizeof start->path, "%s/workers.sock", daemon->runtime_dir);
+	start->arguments[start->argument_count++] = daemon->program.path;
+	add_argument(start, "--control-fd", "%d", CONTROL_FD);
+	add_argument(start, "--device", "%s", device->served->backend);
+	add_argument(start, "--parts", "%u", device->served->parts);
+	add_argument(start, "--device-memory", "%llu", (unsigned long long)config->device_memory);
+	add_argument(start, "--host-memory", "%llu", (unsigned long long)worker_host_bytes(daemon));
+	add_argument(start, "--memory", "%llu", (unsigned long long)worker_own_bytes(daemon));
+	add_argument(start, "--threads", "%u", (unsigned)config->threads);
+	add_argument(start, "--workers-socket", "%s/workers.sock", daemon->runtime_dir);
+	add_argument(start, "--context", "%llu", (unsigned long long)config->context_memory);
+	add_argument(start, "--gives-way", "%d", gives_way(&config->served));
+	if (geteuid() == 0) {
+		add_argument(start, "--user", "%u", (unsigned)daemon->program.uid);
+		add_argument(start, "--group", "%u", (unsigned)daemon->program.gid);
+	}
 	start->cgroups = daemon->cgroups;
 }
 

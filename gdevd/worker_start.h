@@ -23,9 +23,9 @@ struct worker_start {
 	int unbounded; /* 0: it is in its cgroup, or needs none */
 	pid_t pid;
 	struct worker_cgroups cgroups;
-	const char *arguments[26];
-	char memory[24], host_memory[24], own_memory[24], threads[24], context[24], parts[12],
-		user[24], group[24], path[PATHS_MAX + 16], fd[8];
+	const char *arguments[32]; /* the last is NULL */
+	size_t argument_count, text_bytes;
+	char text[PATHS_MAX + 512]; /* of their values */
 };
 
 /* What the program is told, of the device and the configuration. */

@@ -149,22 +149,28 @@ static void send_signal_kill(struct worker *worker)
 		process_kill(worker->pid, worker->started);
 }
 
+/* The worker has no connection any more. A child of ours is on its way out, and is killed if it takes long. The worker may
+ * be gone afterwards. */
+static void worker_hung_up(struct worker *worker)
+{
+	if (worker->connection)
+		connection_destroy(worker->connection);
+	worker->connection = NULL;
+	if (worker->child)
+		deadline_set(&worker->daemon->deadlines, &worker->deadline,
+			clock_now_ns() + EXIT_GRACE_NS);
+	strangers_unask(worker);
+	maybe_free(worker);
+}
+
 void worker_kill(struct worker *worker, const char *why)
 {
 	complain("killed worker %d: %s", (int)worker->pid, why);
 	worker_cannot(worker, why);
 	send_signal_kill(worker);
 	retire_worker(worker, "worker was killed");
-	if (worker->connection) {
-		connection_destroy(worker->connection);
-		worker->connection = NULL;
-	}
 	worker->killed = true;
-	if (worker->child)
-		deadline_set(&worker->daemon->deadlines, &worker->deadline,
-			clock_now_ns() + EXIT_GRACE_NS);
-	strangers_unask(worker);
-	maybe_free(worker);
+	worker_hung_up(worker);
 }
 
 bool worker_is_going(const struct worker *worker)
@@ -229,16 +235,10 @@ static void on_closed(struct connection *connection, int error)
 	retire_worker(worker, worker_cgroup_ran_out(&worker->daemon->cgroups, worker->pid)
 				      ? "took more memory than it may"
 				      : "worker died");
-	connection_destroy(worker->connection);
-	worker->connection = NULL;
 	/* A worker closes its connection as it ends. One that is not our child would go on with what it holds. */
 	if (worker->started)
 		process_kill(worker->pid, worker->started);
-	if (worker->child) /* is on its way out, and is killed if it takes long */
-		deadline_set(&worker->daemon->deadlines, &worker->deadline,
-			clock_now_ns() + EXIT_GRACE_NS);
-	strangers_unask(worker);
-	maybe_free(worker);
+	worker_hung_up(worker);
 }
 
 /* Whether its process has ended; the worker may be gone then. */
@@ -455,9 +455,7 @@ void worker_accept(struct daemon *daemon, int fd)
 	user_put(user);
 	if (is_known(worker)) {
 		complain("worker %d registers again, although it is known", (int)worker->pid);
-		connection_destroy(worker->connection);
-		worker->connection = NULL;
-		maybe_free(worker);
+		worker_hung_up(worker);
 		return;
 	}
 	deadline_set(&daemon->deadlines, &worker->deadline, worker->since_ns + REGISTER_TIMEOUT_NS);
