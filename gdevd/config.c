@@ -27,7 +27,7 @@
 
 struct key {
 	const char *name;
-	config_value_parser parse;
+	config_value_parser *parse;
 	size_t offset, size;
 };
 

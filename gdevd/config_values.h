@@ -9,34 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int (*config_value_parser)(void *field, size_t size, const char *text, const char **wanted);
+typedef int config_value_parser(void *field, size_t size, const char *text, const char **wanted);
 
-int config_value_address(void *field, size_t size, const char *text, const char **wanted);
-int config_value_bool(void *field, size_t size, const char *text, const char **wanted);
-int config_value_capability(void *field, size_t size, const char *text, const char **wanted);
-int config_value_chunk(void *field, size_t size, const char *text, const char **wanted);
-int config_value_count(void *field, size_t size, const char *text, const char **wanted);
-int config_value_devices(void *field, size_t size, const char *text, const char **wanted);
-int config_value_device_memory(void *field, size_t size, const char *text, const char **wanted);
-int config_value_group(void *field, size_t size, const char *text, const char **wanted);
-int config_value_inline(void *field, size_t size, const char *text, const char **wanted);
-int config_value_log(void *field, size_t size, const char *text, const char **wanted);
-int config_value_members(void *field, size_t size, const char *text, const char **wanted);
-int config_value_mode(void *field, size_t size, const char *text, const char **wanted);
-int config_value_ms(void *field, size_t size, const char *text, const char **wanted);
-int config_value_percent(void *field, size_t size, const char *text, const char **wanted);
-int config_value_policy(void *field, size_t size, const char *text, const char **wanted);
-int config_value_preempt(void *field, size_t size, const char *text, const char **wanted);
-int config_value_priority(void *field, size_t size, const char *text, const char **wanted);
-int config_value_quantum(void *field, size_t size, const char *text, const char **wanted);
-int config_value_queues(void *field, size_t size, const char *text, const char **wanted);
-int config_value_reserve(void *field, size_t size, const char *text, const char **wanted);
-int config_value_retire(void *field, size_t size, const char *text, const char **wanted);
-int config_value_shared(void *field, size_t size, const char *text, const char **wanted);
-int config_value_size(void *field, size_t size, const char *text, const char **wanted);
-int config_value_text(void *field, size_t size, const char *text, const char **wanted);
-int config_value_time(void *field, size_t size, const char *text, const char **wanted);
-int config_value_user(void *field, size_t size, const char *text, const char **wanted);
+config_value_parser config_value_address, config_value_bool, config_value_capability,
+	config_value_chunk, config_value_count, config_value_devices, config_value_device_memory,
+	config_value_group, config_value_inline, config_value_log, config_value_members,
+	config_value_mode, config_value_ms, config_value_percent, config_value_policy,
+	config_value_preempt, config_value_priority, config_value_quantum, config_value_queues,
+	config_value_reserve, config_value_retire, config_value_shared, config_value_size,
+	config_value_text, config_value_time, config_value_user;
 
 /* A whole number, and nothing else. */
 int config_parse_integer(const char *text, int64_t least, int64_t most, int64_t *value);
