@@ -62,7 +62,6 @@ static struct sched_node *band_pick(struct sched_queue *queue, uint64_t now_ns, 
 	return next ? next : credit_head(queue);
 }
 
-extern const struct sched_policy sched_band; /* registry.c */
 const struct sched_policy sched_band = {
 	.name = "band",
 	.groups_only = true,

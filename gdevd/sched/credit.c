@@ -85,7 +85,6 @@ static struct sched_node *credit_pick(
 	return credit_head(queue);
 }
 
-extern const struct sched_policy sched_credit; /* registry.c */
 const struct sched_policy sched_credit = {
 	.name = "credit",
 	.groups_only = true,

@@ -91,7 +91,6 @@ static void effective_charge(struct sched_queue *queue, struct sched_node *node,
 	*turn_of(queue) += *turn_of(queue) ? (turn_ns - *turn_of(queue)) / 8 : turn_ns;
 }
 
-extern const struct sched_policy sched_effective; /* registry.c */
 const struct sched_policy sched_effective = {
 	.name = "effective",
 	.settings =

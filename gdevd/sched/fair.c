@@ -393,7 +393,6 @@ static uint64_t fair_until(struct sched_queue *queue, uint64_t now_ns)
 	return (fresh || owed ? queue->granted_ns : since_ns) + (uint64_t)stay_ns;
 }
 
-extern const struct sched_policy sched_fair; /* registry.c */
 const struct sched_policy sched_fair = {
 	.name = "fair",
 	.settings =

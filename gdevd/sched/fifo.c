@@ -16,7 +16,6 @@ static struct sched_node *fifo_next(struct sched_queue *queue, uint64_t now_ns)
 	return sched_first(queue);
 }
 
-extern const struct sched_policy sched_fifo; /* registry.c */
 const struct sched_policy sched_fifo = {
 	.name = "fifo",
 	.pick = fifo_pick,

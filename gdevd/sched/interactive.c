@@ -222,7 +222,6 @@ static uint64_t interactive_until(struct sched_queue *queue, uint64_t now_ns)
 	return since_ns + (uint64_t)stay_ns;
 }
 
-extern const struct sched_policy sched_interactive; /* registry.c */
 const struct sched_policy sched_interactive = {
 	.name = "interactive",
 	.settings =

@@ -11,7 +11,6 @@ static struct sched_node *null_pick(struct sched_queue *queue, uint64_t now_ns, 
 	return sched_first(queue);
 }
 
-extern const struct sched_policy sched_null; /* registry.c */
 const struct sched_policy sched_null = {
 	.name = "null",
 	.everyone = true,

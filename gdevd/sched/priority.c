@@ -84,7 +84,6 @@ static uint64_t priority_until(struct sched_queue *queue, uint64_t now_ns)
 	return until_ns;
 }
 
-extern const struct sched_policy sched_priority; /* registry.c */
 const struct sched_policy sched_priority = {
 	.name = "priority",
 	.settings = {[STARVATION_MS] = {"starvation_ms", 500}},

@@ -7,35 +7,36 @@
 #include <errno.h>
 #include <string.h>
 
-void queue_init(struct sched_queue *queue, struct sched *sched, const struct sched_policy *policy,
-	uint64_t quantum_ns, uint64_t switch_ns, unsigned whole)
+static void take_policy(struct sched_queue *queue, const struct sched_policy *policy)
 {
-	memset(queue, 0, sizeof *queue);
-	queue->sched = sched;
 	queue->policy = policy;
-	queue->quantum_ns = quantum_ns;
-	queue->switch_ns = switch_ns;
-	queue->whole = whole;
-	list_init(&queue->nodes);
-	list_init(&queue->waiting);
 	for (unsigned i = 0; i < SCHED_SETTINGS; i++)
 		queue->settings[i] = policy->settings[i].value;
 	if (policy->init)
 		policy->init(queue);
 }
 
+void queue_init(struct sched_queue *queue, struct sched *sched, const struct sched_policy *policy,
+	uint64_t quantum_ns, uint64_t switch_ns, unsigned whole)
+{
+	memset(queue, 0, sizeof *queue);
+	queue->sched = sched;
+	queue->quantum_ns = quantum_ns;
+	queue->switch_ns = switch_ns;
+	queue->whole = whole;
+	list_init(&queue->nodes);
+	list_init(&queue->waiting);
+	take_policy(queue, policy);
+}
+
 void queue_change(struct sched_queue *queue, const struct sched_policy *policy, uint64_t now_ns)
 {
 	struct sched_node *node;
 
-	queue->policy = policy;
 	memset(queue->private, 0, sizeof queue->private);
 	list_for_each (node, &queue->nodes, link)
 		memset(node->private, 0, sizeof node->private);
-	for (unsigned i = 0; i < SCHED_SETTINGS; i++)
-		queue->settings[i] = policy->settings[i].value;
-	if (policy->init)
-		policy->init(queue);
+	take_policy(queue, policy);
 	if (!policy->arrive)
 		return;
 	if (queue->holder)

@@ -1,27 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The policies there are. A new one is its file and its line here.
+ * The policies there are, in the order in which they are listed. A new one is its file, its declaration in sched.h, and its
+ * place here.
  */
 #include "gdevd/sched/sched.h"
 
 #include <string.h>
 
-#define POLICIES(X)                                                                                \
-	X(null)                                                                                    \
-	X(fifo)                                                                                    \
-	X(priority)                                                                                \
-	X(credit)                                                                                  \
-	X(band)                                                                                    \
-	X(token)                                                                                   \
-	X(effective)                                                                               \
-	X(interactive)                                                                             \
-	X(fair)
-
-#define DECLARE(name) extern const struct sched_policy sched_##name;
-POLICIES(DECLARE)
-
-#define ENTRY(name) &sched_##name,
-static const struct sched_policy *const policies[] = {POLICIES(ENTRY) NULL};
+static const struct sched_policy *const policies[] = {&sched_null, &sched_fifo, &sched_priority,
+	&sched_credit, &sched_band, &sched_token, &sched_effective, &sched_interactive, &sched_fair,
+	NULL};
 
 const struct sched_policy *sched_policy_at(unsigned index)
 {

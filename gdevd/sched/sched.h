@@ -80,7 +80,7 @@ struct sched_setting {
 	int64_t value;    /* the default */
 };
 
-/* One file a policy, and one line in registry.c. Only name and pick are required. None of them may call
+/* One file a policy, and its name below and in registry.c. Only name and pick are required. None of them may call
  * the arbiter back, block, allocate or read a clock; all see the queue in its new state. */
 struct sched_policy {
 	const char *name;
@@ -260,7 +260,10 @@ uint64_t sched_taken_ns(const struct sched_queue *queue, uint64_t now_ns);
 /* The longest waiting; NULL: nobody waits. */
 struct sched_node *sched_first(const struct sched_queue *queue);
 
-/* ---- registry.c ---- */
+/* ---- policies, each in the file of its name; registry.c ---- */
+
+extern const struct sched_policy sched_null, sched_fifo, sched_priority, sched_credit, sched_band,
+	sched_token, sched_effective, sched_interactive, sched_fair;
 
 /* NULL: there is no policy of that name. */
 const struct sched_policy *sched_policy_find(const char *name);

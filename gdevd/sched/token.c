@@ -119,7 +119,6 @@ static void token_charge(struct sched_queue *queue, struct sched_node *node, uin
 		own->blocked = true;
 }
 
-extern const struct sched_policy sched_token; /* registry.c */
 const struct sched_policy sched_token = {
 	.name = "token",
 	.settings = {[ALPHA_PCT] = {"alpha_pct", 100}},
