@@ -35,9 +35,8 @@
 
 static const char usage[] =
 	"usage: gdev-worker --control-fd N --device NAME --device-memory BYTES --threads N\n"
-	"                   --workers-socket PATH [--user UID --group GID] [--staging BYTES]\n"
-	"                   [--host-memory BYTES] [--memory BYTES] [--context BYTES] [--parts N]\n"
-	"                   [--gives-way 1]\n"
+	"                   --workers-socket PATH [--user UID --group GID] [--parts N]\n"
+	"                   [--host-memory BYTES] [--memory BYTES] [--context BYTES] [--gives-way 1]\n"
 	"Serves one client of gdevd, which starts it; not for use by hand.\n"
 	"  --control-fd N         the socket to gdevd\n"
 	"  --device NAME          cpu, null, cuda:0, …\n"
@@ -46,7 +45,6 @@ static const char usage[] =
 	"  --threads N            of a software device; 0: one a processor\n"
 	"  --workers-socket PATH  where to register again when gdevd has been restarted\n"
 	"  --user, --group        whom to become\n"
-	"  --staging BYTES        memory for copies, a multiple of 2 MiB\n"
 	"  --host-memory BYTES    page-locked memory that the client may add; 0: half of the machine's\n"
 	"  --memory BYTES         of its own, beyond what it begins with; 0: no limit\n"
 	"  --context BYTES        of a software device: what it says to take by itself\n"
@@ -54,7 +52,7 @@ static const char usage[] =
 
 struct options {
 	const char *device, *workers_socket;
-	uint64_t control_fd, device_memory, host_memory, memory, staging, threads, context, parts;
+	uint64_t control_fd, device_memory, host_memory, memory, threads, context, parts;
 	uint64_t gives_way, user, group;
 };
 
@@ -85,7 +83,6 @@ static const struct option known[] = {
 	OPTION("parts", parts),
 	OPTION("user", user),
 	OPTION("group", group),
-	OPTION("staging", staging),
 	OPTION("host-memory", host_memory),
 	OPTION("memory", memory),
 	OPTION("context", context),
@@ -115,8 +112,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	while (!error && (offset = getopt_long(argc, argv, "", known, NULL)) != -1)
 		error = parse_option(options, offset);
 	if (error || optind != argc || options->control_fd > INT_MAX || !options->device ||
-		options->threads > 4096 || !options->parts || options->parts > 4096 ||
-		options->staging % ARENA_ALIGN)
+		options->threads > 4096 || !options->parts || options->parts > 4096)
 		return -EINVAL;
 	return 0;
 }
@@ -165,7 +161,6 @@ static int open_core(const struct options *options, struct core **core)
 				.threads = (unsigned)options->threads,
 				.context_bytes = options->context,
 			},
-		.staging_bytes = options->staging,
 		.host_bytes = options->host_memory,
 		.control_fd = (int)options->control_fd,
 		.gdevd_socket = options->workers_socket,

@@ -428,17 +428,21 @@ static bool launch_admitted(struct core *core, struct stream *stream, struct com
 	return wait_here(core, stream);
 }
 
+/* Whether what the command needs may be brought in. If not, the stream waits, or the command has failed. */
+static bool may_bring_in(struct core *core, struct stream *stream, struct command *command)
+{
+	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
+		return stream_wait_in(&core->grants.resources[RESOURCE_COMPUTE].blocked, stream);
+	return !load_failed(core, stream, command);
+}
+
 /* A command on a segment is not served in the host copy, which another session may be about to leave: the segment is
  * brought in. */
 static bool shared_admitted(struct core *core, struct stream *stream, struct command *command)
 {
-	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
-
 	if (!core->memory.shared_away || !shared_is_away(core, &command->device))
 		return true;
-	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
-		return stream_wait_in(blocked, stream);
-	if (load_failed(core, stream, command))
+	if (!may_bring_in(core, stream, command))
 		return false;
 	shared_want(core, &command->device);
 	return wait_here(core, stream);
@@ -473,16 +477,13 @@ static void want_span(struct core *core, uint64_t address, uint64_t span)
 /* A copy into, or within, absent pieces: they are brought in, those of its range alone (rule 2). */
 static bool copy_admitted(struct core *core, struct stream *stream, struct command *command)
 {
-	struct list *blocked = &core->grants.resources[RESOURCE_COMPUTE].blocked;
 	struct device_copy *copy = &command->device.copy;
 	uint64_t to, from;
 
 	device_copy_spans(copy, &to, &from);
 	if (are_there(core, copy->destination, to) && are_there(core, copy->source, from))
 		return true;
-	if (!grant_admits(core, RESOURCE_COMPUTE, stream, 0))
-		return stream_wait_in(blocked, stream);
-	if (load_failed(core, stream, command))
+	if (!may_bring_in(core, stream, command))
 		return false;
 	want_span(core, copy->destination, to);
 	want_span(core, copy->source, from);
