@@ -98,7 +98,7 @@ void command_destroy(struct command *command)
 	if (command->wait)
 		event_abandon(command);
 	if (command->function)
-		function_put(command->function);
+		module_put(command->function->module);
 	core->pending_bytes -= sizeof *command + command->capacity;
 	if (core->pending_bytes < PENDING_BYTES_MAX / 2 &&
 		__atomic_load_n(&core->ring_held, __ATOMIC_RELAXED)) {

@@ -440,7 +440,7 @@ static int dispatch_message(
 		grant_given(core, grant->resource);
 		return 0;
 	case CONTROL_REVOKE:
-		grant_revoked(core, grant->resource);
+		grant_obey_word(core, grant->resource);
 		return 0;
 	case CONTROL_EVICT:
 		if (fd_count)

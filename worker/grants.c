@@ -226,8 +226,7 @@ static void give_up(struct core *core, uint32_t which)
 	release_grant(core, which, true);
 }
 
-/* Acts on the word that gdevd has written. */
-static void obey_word(struct core *core, uint32_t which)
+void grant_obey_word(struct core *core, uint32_t which)
 {
 	struct resource *resource = &core->grants.resources[which];
 	uint32_t revoke = revoke_word(core, which);
@@ -263,7 +262,7 @@ void grants_look(struct core *core)
 	if (revoke_word(core, RESOURCE_COMPUTE) != REVOKE_NOW)
 		return;
 	core_lock(core);
-	obey_word(core, RESOURCE_COMPUTE);
+	grant_obey_word(core, RESOURCE_COMPUTE);
 	core_unlock(core);
 }
 
@@ -282,7 +281,7 @@ bool grants_take_quiet(struct core *core)
 {
 	if (!__atomic_exchange_n(&core->grants.quiet, false, __ATOMIC_ACQUIRE))
 		return false;
-	obey_word(core, RESOURCE_COMPUTE);
+	grant_obey_word(core, RESOURCE_COMPUTE);
 	return true;
 }
 
@@ -348,7 +347,7 @@ bool grant_admits(struct core *core, enum device_resource which, const struct st
 		if (is_unused(core, which)) /* this one wants it, and is about to be blocked */
 			release_grant(core, which, true);
 		else
-			obey_word(core, which);
+			grant_obey_word(core, which);
 	}
 	if (resource->state == GRANT_NONE)
 		ask_for_grant(core, which);
@@ -406,7 +405,7 @@ uint64_t grant_finished(struct core *core, struct command *command)
 		resource->idle_since_ns = command->device.finished_ns;
 	}
 	if (revoke_word(core, command->resource) != REVOKE_NONE)
-		obey_word(core, command->resource);
+		grant_obey_word(core, command->resource);
 	return used_ns;
 }
 
@@ -440,7 +439,7 @@ static void begin_hold(struct core *core, uint32_t which, bool handed)
 	resume_compute(core, resource);
 	residency_submit_moves(core, which);
 	/* The commands that asked for the grant may be gone by now. */
-	obey_word(core, which);
+	grant_obey_word(core, which);
 }
 
 void grant_given(struct core *core, uint32_t which)
@@ -451,7 +450,7 @@ void grant_given(struct core *core, uint32_t which)
 		begin_hold(core, which, false);
 	} else if (resource->handed) { /* from now on the word says whether others wait */
 		resource->handed = false;
-		obey_word(core, which);
+		grant_obey_word(core, which);
 	}
 }
 
@@ -459,11 +458,6 @@ void grant_handed(struct core *core, uint32_t which)
 {
 	if (core->grants.resources[which].state == GRANT_ASKED)
 		begin_hold(core, which, true);
-}
-
-void grant_revoked(struct core *core, uint32_t which)
-{
-	obey_word(core, which);
 }
 
 void grants_lost(struct core *core)
@@ -494,7 +488,7 @@ void grants_direct_progress(struct core *core)
 {
 	for (uint32_t i = 0; i < RESOURCES; i++)
 		if (revoke_word(core, i) != REVOKE_NONE)
-			obey_word(core, i);
+			grant_obey_word(core, i);
 }
 
 /* Gives it back, unless the client has just begun something. */

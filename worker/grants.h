@@ -107,7 +107,8 @@ void grants_resume(struct core *core);
 void grant_given(struct core *core, uint32_t which);
 /* From the holder before (turns.h); gdevd says GRANT afterwards. */
 void grant_handed(struct core *core, uint32_t which);
-void grant_revoked(struct core *core, uint32_t which);
+/* Acts on the word that gdevd has written. */
+void grant_obey_word(struct core *core, uint32_t which);
 /* gdevd is gone; a new one is there. */
 void grants_lost(struct core *core);
 void grants_registered(struct core *core);

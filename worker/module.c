@@ -48,7 +48,7 @@ static void unload_job(struct job *job)
 	core_unlock(core);
 }
 
-static void module_put(struct module *module)
+void module_put(struct module *module)
 {
 	if (!--module->uses && module->unloading)
 		service_job(module->core, LANE_LONG, &module->job, unload_job);
@@ -564,11 +564,6 @@ int function_take(struct core *core, struct command *command)
 	command->function = function;
 	function->module->uses++;
 	return 0;
-}
-
-void function_put(struct function *function)
-{
-	module_put(function->module);
 }
 
 static unsigned log2_of(uint32_t count)

@@ -69,9 +69,9 @@ void modules_finish(struct core *core);
 
 /* NULL: no such function. */
 struct function *function_find(struct core *core, uint32_t handle);
-/* Looks up the function of a LAUNCH and keeps it until the command is destroyed (function_put). */
+/* Looks up the function of a LAUNCH and keeps it until the command is destroyed (module_put). */
 int function_take(struct core *core, struct command *command);
-void function_put(struct function *function);
+void module_put(struct module *module);
 /* A launch took so long, which estimates learn from. */
 void function_measured(const struct command *command);
 

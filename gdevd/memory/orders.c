@@ -103,7 +103,6 @@ void residency_order(
 	 * grant. */
 	if (worker->daemon->config.one_queue)
 		message.flags |= EVICT_GRANTED;
-
 	if (!++serial)
 		serial = 1;
 	control_fill(&message, CONTROL_EVICT, serial);
@@ -120,11 +119,6 @@ void residency_order(
 	}
 	connection_send(
 		worker->connection, &message, &worker->swapping.fd, (flags & EVICT_FILE) != 0);
-}
-
-void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
-{
-	residency_order(worker, bytes, 0, EVICT_SLOTS | flags, 0);
 }
 
 /* ---- what the worker says ---- */

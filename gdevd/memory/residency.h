@@ -90,9 +90,6 @@ bool residency_has_compute(const struct worker *worker);
 void residency_refreshed(struct worker *worker);
 /* EASED. */
 void residency_eased(struct worker *worker);
-/* Orders the worker, which has no other order, to give back so much host swap that it keeps and does not use; with
- * EVICT_MOVE, also some that it uses. */
-void residency_ask_slots(struct worker *worker, uint64_t bytes, uint32_t flags);
 /* Whether `a` gives before `b` (rule 5). */
 bool residency_gives_before(const struct worker *a, const struct worker *b);
 

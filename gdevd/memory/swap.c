@@ -187,11 +187,13 @@ static bool may_give(const struct worker *worker)
 	       worker->swapping.says == GIVES;
 }
 
+/* Orders the worker, which has no other order, to give back so much host swap that it keeps and does not use; with
+ * EVICT_MOVE, also some that it uses. */
 static void ask_for_slots(struct worker *worker, uint64_t bytes, uint32_t flags)
 {
 	worker->swapping.asked_bytes = bytes;
 	worker->swapping.asked_from_bytes = worker->swap[SWAP_MEMORY].used_bytes;
-	residency_ask_slots(worker, bytes, flags);
+	residency_order(worker, bytes, 0, EVICT_SLOTS | flags, 0);
 }
 
 /* Has so much given back. Whether anybody will. */
