@@ -32,10 +32,8 @@ static int set_keys(struct config_vgpu *config, const json_t *request, char *err
 	json_object_foreach(json_object_get(request, "keys"), key, value)
 	{
 		const char *text = json_string_value(value);
-		if (!text) {
-			snprintf(error, CONFIG_ERROR_MAX, "%.64s must be a text", key);
-			return -EINVAL;
-		}
+		if (!text)
+			return config_refuse(error, -EINVAL, "%.64s must be a text", key);
 		result = config_set_vgpu(config, key, text, error);
 		if (result)
 			return result;
@@ -55,7 +53,7 @@ static struct vgpu *find_vgpu(struct daemon *daemon, const json_t *request, char
 	struct vgpu *vgpu = vgpu_find(daemon, name_of(request));
 
 	if (!vgpu)
-		snprintf(error, CONFIG_ERROR_MAX,
+		config_refuse(error, -ENOENT,
 			"there is no virtual GPU \"%.64s\"; 'gdev vgpu list' shows them",
 			name_of(request));
 	return vgpu;
@@ -121,10 +119,9 @@ static int set_device_key(struct config *config, const char *key, const char *te
 	}
 	if (!strcmp(key, "policy") || !strcmp(key, "quantum"))
 		return config_set(config, key, text, error);
-	snprintf(error, CONFIG_ERROR_MAX,
+	return config_refuse(error, -EINVAL,
 		"\"%.64s\" cannot be changed at run time; policy, quantum and POLICY.SETTING can",
 		key);
-	return -EINVAL;
 }
 
 json_t *command_device_set(struct daemon *daemon, const json_t *request, int *status)

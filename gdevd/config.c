@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,16 @@ static const struct key made_device_keys[] = {
 	{NULL},
 };
 
+int config_refuse(char *text, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, CONFIG_ERROR_MAX, format, args);
+	va_end(args);
+	return error;
+}
+
 static int set_key(const struct key *keys, void *base, const char *section, const char *name,
 	const char *value, char *error)
 {
@@ -102,16 +113,13 @@ static int set_key(const struct key *keys, void *base, const char *section, cons
 	for (; keys->name; keys++)
 		if (!strcmp(keys->name, name))
 			break;
-	if (!keys->name) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (!keys->name)
+		return config_refuse(error, -EINVAL,
 			"there is no key \"%.64s\" in [%.64s]; gdev.conf(5) lists them", name,
 			section);
-		return -EINVAL;
-	}
-	if (keys->parse((char *)base + keys->offset, keys->size, value, &wanted)) {
-		snprintf(error, CONFIG_ERROR_MAX, "%s = %.64s: it must be %s", name, value, wanted);
-		return -EINVAL;
-	}
+	if (keys->parse((char *)base + keys->offset, keys->size, value, &wanted))
+		return config_refuse(
+			error, -EINVAL, "%s = %.64s: it must be %s", name, value, wanted);
 	return 0;
 }
 
@@ -171,18 +179,14 @@ int config_vgpu_create(const char *name, struct config_vgpu **vgpu, char *error)
 {
 	struct config_vgpu *created;
 
-	if (!vgpu_name_valid(name)) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (!vgpu_name_valid(name))
+		return config_refuse(error, -EINVAL,
 			"\"%.64s\" is no name for a virtual GPU: up to %d of a-z, 0-9, - and _, first a letter, "
 			"not control, metrics or workers",
 			name, CONTROL_NAME_MAX - 1);
-		return -EINVAL;
-	}
 	created = calloc(1, sizeof *created);
-	if (!created) {
-		snprintf(error, CONFIG_ERROR_MAX, "out of memory");
-		return -ENOMEM;
-	}
+	if (!created)
+		return config_refuse(error, -ENOMEM, "out of memory");
 	strcpy(created->name, name);
 	list_init(&created->link);
 	created->owner = geteuid();
@@ -229,8 +233,7 @@ static int set_vgpu_key(struct load *load, const char *section, const char *key,
 	struct config_vgpu *vgpu = config_vgpu_find(load->config, section_name(section, "vgpu"));
 
 	if (!vgpu) { /* libinih reads some section lines otherwise than config_lines.c */
-		snprintf(load->error, CONFIG_ERROR_MAX, "[%.64s] is no section", section);
-		return -EINVAL;
+		return config_refuse(load->error, -EINVAL, "[%.64s] is no section", section);
 	}
 	if (vgpu->from_file && load->made)
 		return 0;
@@ -280,23 +283,18 @@ int config_set_policy(
 	bool weight = strlen(key) > 7 && !strcmp(key + strlen(key) - 7, "_weight");
 	int64_t least = weight ? -SETTING_MAX : 0;
 
-	if (!found || !policy_has_setting(found, key)) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (!found || !policy_has_setting(found, key))
+		return config_refuse(error, -EINVAL,
 			found ? "policy %.32s has no setting \"%.32s\"; gdev.conf(5) lists them"
 			      : "there is no policy \"%.32s\"; gdev.conf(5) lists them",
 			policy, key);
-		return -EINVAL;
-	}
-	if (config_parse_integer(value, least, SETTING_MAX, &number)) {
-		snprintf(error, CONFIG_ERROR_MAX, "%s = %.64s: it must be a number from %lld to %d",
-			key, value, (long long)least, SETTING_MAX);
-		return -EINVAL;
-	}
+	if (config_parse_integer(value, least, SETTING_MAX, &number))
+		return config_refuse(error, -EINVAL,
+			"%s = %.64s: it must be a number from %lld to %d", key, value,
+			(long long)least, SETTING_MAX);
 	setting = setting_get(config, policy, key);
-	if (!setting) {
-		snprintf(error, CONFIG_ERROR_MAX, "out of memory");
-		return -ENOMEM;
-	}
+	if (!setting)
+		return config_refuse(error, -ENOMEM, "out of memory");
 	setting->value = number;
 	return 0;
 }
@@ -333,16 +331,12 @@ static int set_device_key(
 	const char *name = section_name(section, "device");
 	struct config_device *device;
 
-	if (!*name || strlen(name) >= sizeof device->name) {
-		snprintf(load->error, CONFIG_ERROR_MAX,
+	if (!*name || strlen(name) >= sizeof device->name)
+		return config_refuse(load->error, -EINVAL,
 			"\"%.64s\" is no name of a device; 'gdev device list' shows them", name);
-		return -EINVAL;
-	}
 	device = device_get(load->config, name);
-	if (!device) {
-		snprintf(load->error, CONFIG_ERROR_MAX, "out of memory");
-		return -ENOMEM;
-	}
+	if (!device)
+		return config_refuse(load->error, -ENOMEM, "out of memory");
 	return set_key(load->made ? made_device_keys : device_keys, device, section, key, value,
 		load->error);
 }
@@ -375,18 +369,15 @@ static int on_section(void *user, const char *section)
 		return load->result = add_vgpu(load, section_name(section, "vgpu"));
 	if (!strncmp(section, "device ", 7))
 		return 0;
-	if (load->made) {
-		snprintf(load->error, CONFIG_ERROR_MAX,
-			"only [vgpu NAME] and [device NAME] may be here");
-		return load->result = -EINVAL;
-	}
+	if (load->made)
+		return load->result = config_refuse(load->error, -EINVAL,
+			       "only [vgpu NAME] and [device NAME] may be here");
 	if (!strncmp(section, "policy ", 7) || !strcmp(section, "gdevd"))
 		return 0;
-	snprintf(load->error, CONFIG_ERROR_MAX,
-		"there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "
-		"and [vgpu NAME]",
-		section);
-	return load->result = -EINVAL;
+	return load->result = config_refuse(load->error, -EINVAL,
+		       "there is no section [%.64s]; there are [gdevd], [device NAME], [policy NAME] "
+		       "and [vgpu NAME]",
+		       section);
 }
 
 static int on_key(void *user, const char *section, const char *name, const char *value)
@@ -395,19 +386,18 @@ static int on_key(void *user, const char *section, const char *name, const char 
 
 	if (load->result)
 		return 1;
-	if (!strncmp(section, "vgpu ", 5)) {
+	if (!strncmp(section, "vgpu ", 5))
 		load->result = set_vgpu_key(load, section, name, value);
-	} else if (!strncmp(section, "policy ", 7)) {
+	else if (!strncmp(section, "policy ", 7))
 		load->result = config_set_policy(
 			load->config, section_name(section, "policy"), name, value, load->error);
-	} else if (!strncmp(section, "device ", 7)) {
+	else if (!strncmp(section, "device ", 7))
 		load->result = set_device_key(load, section, name, value);
-	} else if (!strcmp(section, "gdevd")) {
+	else if (!strcmp(section, "gdevd"))
 		load->result = config_set(load->config, name, value, load->error);
-	} else {
-		snprintf(load->error, CONFIG_ERROR_MAX, "a key before the first [section]");
-		load->result = -EINVAL;
-	}
+	else
+		load->result =
+			config_refuse(load->error, -EINVAL, "a key before the first [section]");
 	return load->result == 0;
 }
 
@@ -421,16 +411,14 @@ static int load_file(struct config *config, const char *path, bool made, char *e
 	lines.file = fopen(path, "re");
 	if (!lines.file) {
 		line = -errno;
-		snprintf(error, CONFIG_ERROR_MAX, "%.300s: %s", path, strerror(-line));
-		return line;
+		return config_refuse(error, line, "%.300s: %s", path, strerror(-line));
 	}
 	line = ini_parse_stream(config_next_line, &lines, on_key, &load);
 	fclose(lines.file);
 	free(lines.line);
-	if (lines.error && !load.result && !lines.reason) {
-		snprintf(error, CONFIG_ERROR_MAX, "%.300s: %s", path, strerror(-lines.error));
-		return lines.error;
-	}
+	if (lines.error && !load.result && !lines.reason)
+		return config_refuse(
+			error, lines.error, "%.300s: %s", path, strerror(-lines.error));
 	if (lines.error) {
 		line = lines.number;
 		load.result = lines.error;

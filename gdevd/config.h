@@ -113,6 +113,10 @@ struct config {
 	struct list settings; /* struct config_setting */
 };
 
+/* Writes the sentence to `text` (CONFIG_ERROR_MAX bytes), and returns `error`. */
+int config_refuse(char *text, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 void config_init(struct config *config);
 void config_finish(struct config *config);
 

@@ -141,18 +141,16 @@ static int check_name(const struct daemon *daemon, const struct config_vgpu *con
 		index++;
 	}
 	if (index == served->count)
-		snprintf(error, CONFIG_ERROR_MAX,
+		return config_refuse(error, -EINVAL,
 			"\"%s\" would be the default virtual GPU of a device, and there is none of that "
 			"number: give this one another name",
 			config->name);
-	else if (config_vgpu_device(&daemon->config, config) != &served->devices[index])
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (config_vgpu_device(&daemon->config, config) != &served->devices[index])
+		return config_refuse(error, -EINVAL,
 			"\"%s\" is the default virtual GPU of %s: give one of %s another name",
 			config->name, served->devices[index].name,
 			config_vgpu_is_any(config) ? "any device" : config->device);
-	else
-		return 0;
-	return -EINVAL;
+	return 0;
 }
 
 /* -EINVAL: the virtual GPU is to have another compute capability, and is on hardware, which has one of its own. */
@@ -167,11 +165,10 @@ static int check_capability(
 		if (!config_vgpu_is_on(&daemon->config, config, device) ||
 			!strcmp(device->backend, "cpu"))
 			continue;
-		snprintf(error, CONFIG_ERROR_MAX,
+		return config_refuse(error, -EINVAL,
 			"\"compute_capability\" is a setting of the software GPU, and \"%s\" is on %s, "
 			"which has one of its own",
 			config->name, device->name);
-		return -EINVAL;
 	}
 	return 0;
 }
@@ -180,13 +177,11 @@ static int check_capability(
  * the next time. */
 static int check_device(struct daemon *daemon, const struct config_vgpu *config, char *error)
 {
-	if (!config_vgpu_is_any(config) && !config_vgpu_device(&daemon->config, config)) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (!config_vgpu_is_any(config) && !config_vgpu_device(&daemon->config, config))
+		return config_refuse(error, -ENODEV,
 			"this gdevd does not serve a device \"%s\"; 'devices' in gdev.conf(5) names those "
 			"that it does, and 'gdev device list' shows them",
 			config->device);
-		return -ENODEV;
-	}
 	int status = check_capability(daemon, config, error);
 
 	return status ? status : check_name(daemon, config, error);
@@ -307,10 +302,8 @@ int vgpu_create(struct daemon *daemon, struct config_vgpu *config, char *error)
 	if (status)
 		return status;
 	status = create_parts(daemon, config);
-	if (status) {
-		snprintf(error, CONFIG_ERROR_MAX, "gdevd is out of memory");
-		return status;
-	}
+	if (status)
+		return config_refuse(error, status, "gdevd is out of memory");
 	status = server_vgpu_add(vgpu_find(daemon, config->name));
 	if (status) {
 		snprintf(error, CONFIG_ERROR_MAX, "cannot make its socket: %s", strerror(-status));
@@ -350,28 +343,24 @@ int vgpu_change(struct vgpu *vgpu, const struct config_vgpu *config, char *error
 	struct config_vgpu *own = vgpu->config, before = *own;
 	int status;
 
-	if (is_elsewhere(vgpu, config)) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (is_elsewhere(vgpu, config))
+		return config_refuse(error, -EINVAL,
 			"a virtual GPU stays on its device; delete it, and make it on the other");
-		return -EINVAL;
-	}
 	status = check_capability(vgpu->daemon, config, error);
 	if (status)
 		return status;
 	status = set_limit(vgpu, config->memory_bytes);
 	if (status) {
 		set_limit(vgpu, own->memory_bytes);
-		snprintf(error, CONFIG_ERROR_MAX,
+		return config_refuse(error, status,
 			"host swap has no room for what would have to leave the device; "
 			"host_swap and file_swap in gdev.conf(5) say how much it has");
-		return status;
 	}
 	status = server_vgpu_change(vgpu, config);
 	if (status) {
 		set_limit(vgpu, own->memory_bytes);
-		snprintf(error, CONFIG_ERROR_MAX, "cannot change who may use its socket: %s",
+		return config_refuse(error, status, "cannot change who may use its socket: %s",
 			strerror(-status));
-		return status;
 	}
 	*own = *config;
 	own->link = before.link;
@@ -454,20 +443,16 @@ int vgpu_delete(struct vgpu *vgpu, bool force, char *error)
 	list_for_each (part, &daemon->vgpus, link)
 		if (part->config == config)
 			sessions += part->sessions;
-	if (sessions && !force) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (sessions && !force)
+		return config_refuse(error, -EBUSY,
 			"\"%s\" has %u session%s; wait for the end, or delete it with --force, which ends "
 			"what uses it",
 			config->name, sessions, sessions > 1 ? "s" : "");
-		return -EBUSY;
-	}
-	if (shm_find_peer(vgpu) && !force) {
-		snprintf(error, CONFIG_ERROR_MAX,
+	if (shm_find_peer(vgpu) && !force)
+		return config_refuse(error, -EBUSY,
 			"sessions of other virtual GPUs use memory of \"%s\"; wait for the end, or delete it "
 			"with --force, which ends them",
 			config->name);
-		return -EBUSY;
-	}
 	server_vgpu_remove(vgpu);
 	list_for_each_safe (part, after, &daemon->vgpus, link)
 		if (part->config == config)
