@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -207,6 +208,76 @@ static void ahead(void)
 	for (uint32_t page = 0; page < 64; page++)
 		REQUIRE(words[page * WORDS] == 0);
 	give_back(words);
+}
+
+/* How many bytes of the mapping at `address` are in large pages of shared memory, by the kernel's account. */
+static uint64_t in_large_pages(const volatile void *address)
+{
+	FILE *file = fopen("/proc/self/smaps", "r");
+	uint64_t from, to, kib, bytes = 0;
+	bool there = false;
+	char line[512];
+
+	REQUIRE(file);
+	while (fgets(line, sizeof line, file))
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2)
+			there = (uint64_t)address >= from && (uint64_t)address < to;
+		else if (there && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
+			bytes = kib << 10;
+	fclose(file);
+	return bytes;
+}
+
+/* Whether the kernel makes a large page of a file in memory when it is asked to. */
+static bool has_large_pages(void)
+{
+	int file = memfd_create("large", 0);
+	char *room = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = room + (-(uintptr_t)room & (PAGE - 1));
+	bool has;
+
+	REQUIRE(file >= 0 && !ftruncate(file, PAGE) && room != MAP_FAILED);
+	REQUIRE(mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == page);
+	page[0] = 1;
+	has = !madvise(page, PAGE, 25 /* MADV_COLLAPSE */);
+	munmap(room, 2 * PAGE);
+	close(file);
+	return has;
+}
+
+/* Both sides have the pages two times, and what the other has written. */
+static volatile uint32_t *take_turns(void)
+{
+	volatile uint32_t *words = managed(4 * PAGE);
+
+	for (uint32_t round = 1; round <= 2; round++) {
+		for (uint32_t i = 0; i < 4 * WORDS; i += 512)
+			words[i]++;
+		launch_add(stream, words, 4 * WORDS, 10);
+		for (uint32_t i = 0; i < 4 * WORDS; i += 512)
+			REQUIRE(words[i] == 11 * round && words[i + 1] == 10 * round);
+	}
+	return words;
+}
+
+/* Pages are large while the process has them where the kernel has large ones, of which it may run out; without them it is
+ * right as well. */
+static void large(void)
+{
+	time_t end = time(NULL) + 60;
+	volatile uint32_t *words;
+	uint64_t found;
+
+	do {
+		words = take_turns();
+		found = in_large_pages(words);
+		give_back(words);
+		REQUIRE(found == 4 * PAGE || time(NULL) < end);
+	} while (found != 4 * PAGE && has_large_pages());
+	if (found != 4 * PAGE)
+		printf("# the kernel has no large pages for files\n");
+	REQUIRE(!prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+	give_back(take_turns());
 }
 
 /* The process writes what neither side has used. */
@@ -616,9 +687,9 @@ static void lost(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-} cases[] = {{"turns", turns}, {"fresh", fresh}, {"waits", waits}, {"deadlock", deadlock},
-	{"handlers", handlers}, {"dies", dies}, {"calls", calls}, {"run", run},
-	{"signals", signals}, {"functions", functions}, {"commands", commands},
+} cases[] = {{"turns", turns}, {"large", large}, {"fresh", fresh}, {"waits", waits},
+	{"deadlock", deadlock}, {"handlers", handlers}, {"dies", dies}, {"calls", calls},
+	{"run", run}, {"signals", signals}, {"functions", functions}, {"commands", commands},
 	{"threads", threads}, {"stacks", stacks}, {"ahead", ahead}, {"lost", lost}};
 
 int main(int argc, char **argv)

@@ -12,20 +12,25 @@ FAKE = BUILD / "tests" / "device" / "libcuda-fake.so"
 
 class Managed(integ.Case):
     def managed(self, case, error=""):
-        code, out, err = self.gdev_run(PROGRAMS / "managed", case, timeout=60)
+        code, out, err = self.gdev_run(PROGRAMS / "managed", case, timeout=120)
         self.assertEqual(code, 0, f"{DEVICE}: {out}{err}")
         if not SANITIZED and SOFTWARE:  # workers would have to load the sanitizer first
             self.over_fake(case, error)
 
     def over_fake(self, case, error="", **environment):
         gdevd = self.enterContext(Gdevd(BUILD, {"device": "cuda:0"}, None, {"GDEV_CUDA_DRIVER": str(FAKE), **environment}))
-        code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "managed", case], 60, {"GDEV_LOG": "error"})
+        code, out, err = gdevd.run([gdevd.gdev, "run", PROGRAMS / "managed", case], 120, {"GDEV_LOG": "error"})
         self.assertEqual(code, 0, f"driver made for tests: {out}{err}")
         self.assertIn(error, err)
 
     def test_turns(self):
         """Each side finds what the other has written, and only that is copied"""
         self.managed("turns")
+
+    @unittest.skipIf(SANITIZED, "workers would have to load the sanitizer first")
+    def test_large(self):
+        """The process has it in large pages where the kernel has some, and it is right without"""
+        self.over_fake("large") if SOFTWARE else self.managed("large")
 
     def test_ahead(self):
         """What is copied ahead of its touch is not older than what kernels and the process have written"""

@@ -16,6 +16,10 @@
 #include "worker/memory/swap.h"
 
 #define LARGE_BYTES (16ull << 20)
+#define HUGE_PAGE (2ull << 20)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 static uint64_t next_chunk_bytes(uint64_t whole, uint64_t left)
 {
@@ -216,16 +220,37 @@ void memory_unregister(struct core *core, uint64_t address, uint64_t bytes)
 		core->ops->host_unregister(core->space, address, bytes);
 }
 
+/* What is to be registered gets all its memory in any case; here in huge pages, if nobody has used it: the kernel opens and
+ * closes small ones one by one, which takes longer than to copy what is in them (lib/libgdev/managed.c). Whatever it does
+ * with files by itself, it puts huge pages together when it is asked to: not out of nothing, so that each has a small one
+ * first, and not any more when they are registered. Before Linux 6.1, or if it has none, pages stay small. */
+static void populate_huge(uint64_t address, uint64_t bytes)
+{
+	uint64_t end = bytes - bytes % HUGE_PAGE;
+	unsigned char used;
+	int error = 0;
+
+	if (!end || mincore((void *)address, 1, &used) || (used & 1))
+		return;
+	for (uint64_t at = 0; at < end && !error; at += HUGE_PAGE)
+		error = madvise((void *)(address + at), 1, MADV_POPULATE_WRITE);
+	if (!error)
+		madvise((void *)address, end, MADV_COLLAPSE);
+}
+
 int memory_map_host(struct core *core, uint64_t address, uint64_t bytes, int fd, uint64_t offset)
 {
 	void *base = (void *)(uintptr_t)address;
 	int error;
 
 	if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) ==
-		MAP_FAILED)
+		MAP_FAILED) {
 		error = -errno; /* what was there may be gone */
-	else
+	} else {
+		if (core->ops->host_register)
+			populate_huge(address, bytes);
 		error = memory_register(core, address, bytes);
+	}
 	if (error)
 		memory_reserve_again(address, bytes);
 	return error;
