@@ -253,7 +253,7 @@ static int take_buffer(struct gdev_datablock *block, unsigned lane)
 	return buffer_take(block->graph, block->bytes, lane, &view->buffer);
 }
 
-static void note_written(struct gdev_datablock *block, unsigned lane)
+void block_sent(struct gdev_datablock *block, unsigned lane)
 {
 	struct view *view = &block->views[device_of(lane)];
 
@@ -265,8 +265,12 @@ static void note_written(struct gdev_datablock *block, unsigned lane)
 static int bring(struct gdev_datablock *block, unsigned for_lane)
 {
 	unsigned lane = lane_to_bring(block->graph, for_lane, block->bytes);
-	int error = take_buffer(block, lane);
+	int error = gather_send(block, lane);
 
+	if (block->views[device_of(lane)].current)
+		return error;
+	if (!error)
+		error = take_buffer(block, lane);
 	if (!error && block->bytes) {
 		if (block->host_current)
 			error = send_to_device(block, lane, 0, block->host, block->bytes);
@@ -275,7 +279,7 @@ static int bring(struct gdev_datablock *block, unsigned for_lane)
 				block, (unsigned)peer_with(block, device_of(lane)), lane);
 	}
 	if (!error)
-		note_written(block, lane);
+		block_sent(block, lane);
 	return error;
 }
 
@@ -368,10 +372,21 @@ int block_to_host(struct gdev_datablock *block)
 
 /* ---- the program's access ---- */
 
-static void only_in_host(struct gdev_datablock *block)
+/* What is under way to a device from there is awaited. */
+static int only_in_host(struct gdev_datablock *block)
 {
+	struct gdev_graph *graph = block->graph;
+	struct point written;
+	int error = graph_enter(graph);
+
+	if (error)
+		return error;
+	gather_hold(block);
+	written = block_written(block);
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		block->views[i].current = false;
+	graph_leave(graph);
+	return written.value ? wait_for_device(graph, written) : 0;
 }
 
 int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
@@ -382,12 +397,11 @@ int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
 		return remote_map(block, write, data);
 	if (!error)
 		error = block_to_host(block);
-	if (error)
-		return error;
-	if (write)
-		only_in_host(block);
-	*data = block->host;
-	return 0;
+	if (!error && write)
+		error = only_in_host(block);
+	if (!error)
+		*data = block->host;
+	return error;
 }
 
 static bool is_within(const struct gdev_datablock *block, uint64_t offset, uint64_t bytes)
@@ -415,9 +429,30 @@ static int write_to_device(
 	if (error)
 		return error;
 	pthread_mutex_lock(&graph->lock);
-	note_written(block, lane);
+	block_sent(block, lane);
 	graph_leave(graph);
 	return 0;
+}
+
+/* Small contents, in full. *error: it has been seen to. */
+static bool write_gathered(
+	struct gdev_datablock *block, const void *data, uint64_t bytes, int *error)
+{
+	struct gdev_graph *graph = block->graph;
+	bool taken;
+
+	*error = graph_enter(graph);
+	if (*error)
+		return true;
+	taken = bytes == block->bytes && gather_take(block);
+	graph_leave(graph);
+	if (!taken)
+		return false;
+	memcpy(block->host, data, bytes);
+	pthread_mutex_lock(&graph->lock);
+	gather_written(block);
+	graph_leave(graph);
+	return true;
 }
 
 int gdev_datablock_write(
@@ -434,7 +469,9 @@ int gdev_datablock_write(
 		return 0;
 	/* Which of several devices takes it is not known yet. */
 	if (!block->host_current && !block->graph->remote && block->graph->device_count == 1)
-		return write_to_device(block, offset, data, bytes);
+		return write_gathered(block, data, bytes, &error)
+			       ? error
+			       : write_to_device(block, offset, data, bytes);
 	error = gdev_datablock_map(block, true, &memory);
 	if (!error)
 		memcpy((char *)memory + offset, data, bytes);

@@ -161,8 +161,12 @@ int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct 
 
 void buffer_give(struct gdev_graph *graph, struct buffer *buffer)
 {
-	struct buffer_class *class = &graph->devices[buffer->device].classes[buffer->class];
+	struct device *device = &graph->devices[buffer->device];
 
-	list_insert(&class->free, &buffer->link);
-	class->free_count++;
+	if (buffer->class == BUFFER_GATHERED) {
+		gather_give(device, buffer);
+		return;
+	}
+	list_insert(&device->classes[buffer->class].free, &buffer->link);
+	device->classes[buffer->class].free_count++;
 }

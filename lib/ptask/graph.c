@@ -352,6 +352,7 @@ static void free_parts(struct gdev_graph *graph)
 	list_for_each_safe (variable, next_variable, &graph->variables, link)
 		free_variable(variable);
 	list_for_each (block, &graph->blocks, link) {
+		gather_leave(block);
 		for (unsigned i = 0; i < DEVICES_MAX; i++) {
 			if (block->views[i].buffer)
 				buffer_give(graph, steal_pointer(&block->views[i].buffer));
@@ -361,6 +362,7 @@ static void free_parts(struct gdev_graph *graph)
 	for (unsigned i = 0; i < graph->device_count; i++) {
 		buffers_finish(&graph->devices[i]);
 		landings_finish(&graph->devices[i]);
+		gather_finish(&graph->devices[i]);
 	}
 	list_for_each_safe (module, next_module, &graph->modules, link)
 		unload(module);

@@ -83,9 +83,11 @@ int lanes_error(struct gdev_graph *graph);
 struct buffer {
 	struct list link; /* of its class, when free: the longest unused last */
 	uint64_t address;
-	unsigned device, class;
+	unsigned device, class; /* class: or BUFFER_GATHERED */
 	uint64_t used[LANES_MAX]; /* of each lane: the last command that uses it */
 };
+
+#define BUFFER_GATHERED BUFFER_CLASSES
 
 struct buffer_class {
 	struct list free;
@@ -99,6 +101,20 @@ void buffers_finish(struct device *device);
 /* On the lane's device, for its commands, which wait for those that have used it. */
 int buffer_take(struct gdev_graph *graph, uint64_t bytes, unsigned lane, struct buffer **buffer);
 void buffer_give(struct gdev_graph *graph, struct buffer *buffer);
+/* gather.c: buffers of small contents that the program writes, on the graph's one device; with the lock. The datablock has one,
+ * and host memory of its own, where the caller writes the contents. False: there is none. */
+bool gather_take(struct gdev_datablock *block);
+/* They are there. */
+void gather_written(struct gdev_datablock *block);
+/* Sends them in the lane, with all that are there and are not sent. They may have been sent, or be changed by the program: then it does
+ * nothing. */
+int gather_send(struct gdev_datablock *block, unsigned lane);
+/* The program changes them: it is not sent with others. */
+void gather_hold(struct gdev_datablock *block);
+/* Its host memory stays when the device is closed. */
+void gather_leave(struct gdev_datablock *block);
+void gather_give(struct device *device, struct buffer *buffer);
+void gather_finish(struct device *device);
 /* The lane's later commands come after all that have used it. */
 int used_follow(struct gdev_graph *graph, unsigned lane, const uint64_t used[LANES_MAX]);
 
@@ -175,6 +191,8 @@ void blocks_free_spare(struct gdev_graph *graph);
 int block_on_device(struct gdev_datablock *block, unsigned lane);
 /* By a command of the device itself. */
 void block_used(struct gdev_datablock *block, struct point point);
+/* The lane's last command brings them to its device. */
+void block_sent(struct gdev_datablock *block, unsigned lane);
 /* A device that has the contents; -1: none does. */
 int block_device(const struct gdev_datablock *block);
 /* After which command one does, if any. */
@@ -529,6 +547,8 @@ struct device {
 	uint8_t *landing;        /* page-locked memory for small ones, for members (landing.c), */
 	uint64_t landings;       /* and which parts of it are in use */
 	struct buffer_class classes[BUFFER_CLASSES];
+	struct gather *gather; /* of small contents; NULL: none yet, or, if */
+	bool ungathered;       /* it has been asked for, none */
 	struct invocation {
 		struct gdev_ptask *ptask;
 		struct point point;

@@ -554,6 +554,8 @@ static void test_terminate(void **state)
 /* A kernel that faults fails its graph, and no other. */
 static void test_fault(void **state)
 {
+	needs_faults();
+
 	struct fixture *f = *state, *other = fixture_open(NULL);
 	struct gdev_ptask *fault = function(f, "fault");
 	struct gdev_channel *out = channel(f, output(fault, f->ints, 0), NULL);
