@@ -100,7 +100,8 @@ static void test_together(void **state)
 		close_scalers(&s);
 		skip();
 	}
-	assert_int_equal(commands_of_a_round(&s, true) + BLOCKS - 1, commands_of_a_round(&s, false));
+	assert_int_equal(
+		commands_of_a_round(&s, true) + BLOCKS - 1, commands_of_a_round(&s, false));
 	close_scalers(&s);
 }
 
@@ -146,7 +147,8 @@ static void test_changed(void **state)
 		for (int at = 0; at < N; at += 10) {
 			for (int i = 0; i < 10; i++)
 				part[i] = 11 * turn + at + i;
-			good(s.f->graph, gdev_datablock_write(parts, 4ul * (unsigned)at, part, sizeof part));
+			good(s.f->graph,
+				gdev_datablock_write(parts, 4ul * (unsigned)at, part, sizeof part));
 		}
 		push(&s, 1, parts);
 		push(&s, 2, after);
