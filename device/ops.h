@@ -38,6 +38,7 @@ struct device;
 struct device_space;
 struct device_chunk;
 struct device_array;
+struct device_graph;
 struct device_module;
 struct device_function;
 struct device_queue;
@@ -100,6 +101,10 @@ struct device_launch {
 	const void *params; /* param_bytes; stays valid until done */
 	uint32_t param_bytes;
 	bool more; /* a hint: the queue's next launch follows at once */
+	/* Not NULL: the launch is of this graph, and what is above says nothing. upload: it only makes the graph ready to be
+	 * launched by kernels. */
+	struct device_graph *graph;
+	bool upload;
 };
 
 /* width x height x depth bytes; validated by the worker to lie in memory of the session. */
@@ -138,6 +143,18 @@ struct device_command {
 	int error;
 };
 
+/* Of a graph: what it does, after the nodes of these numbers, which come before it. */
+struct device_node {
+	enum device_command_kind kind; /* LAUNCH, COPY, FILL */
+	union {
+		struct device_launch launch;
+		struct device_copy copy;
+		struct device_fill fill;
+	};
+	const uint32_t *dependencies;
+	uint32_t dependency_count;
+};
+
 static inline void device_command_start(struct device_command *command, uint64_t now_ns)
 {
 	__atomic_store_n(&command->started_ns, now_ns, __ATOMIC_RELAXED);
@@ -148,8 +165,9 @@ struct device_function_info {
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t max_dynamic_shared_bytes;
 	uint32_t ptx_version, binary_version;
-	uint32_t cluster[3]; /* that it is compiled for; zeros: none */
-	bool needs_cluster;  /* a launch must say one */
+	uint32_t cluster[3];  /* that it is compiled for; zeros: none */
+	bool needs_cluster;   /* a launch must say one */
+	bool launches_graphs; /* it, or another kernel of its module */
 };
 
 /* Where the compiler's messages go; either may be NULL/0. NUL-terminated, cut when full. */
@@ -351,6 +369,16 @@ struct device_ops {
 	 * module is in flight. -GDEV_E_SYMBOL_NOT_FOUND, -ENOTSUP, and as texture_create. */
 	int (*reference_set)(struct device_module *module, const char *name,
 		const struct texture_words *words, bool bind);
+
+	/* Optional, both: graphs that are launched as a whole, by a command or by kernels. graph_set: *graph NULL: a new one; else it
+	 * gets other nodes, and no command of the queues is a launch of it meanwhile. *handle: by which kernels launch it, if
+	 * from_device says that they may; the one that is given, or another that the device chooses, always the same. Nothing that
+	 * is given is needed when it returns, and functions live until the graph has other nodes or is destroyed, and no launch from
+	 * before is in flight. May block. -ENOTSUP; when it fails the graph is as it was.
+	 * graph_destroy: no command is a launch of it. */
+	int (*graph_set)(struct device_space *space, struct device_graph **graph, bool from_device,
+		const struct device_node *nodes, uint32_t count, uint64_t *handle);
+	void (*graph_destroy)(struct device_graph *graph);
 
 	/* Optional. From the next launch on. Any thread. */
 	void (*limit)(struct device_space *space, enum device_limit which, uint64_t bytes);

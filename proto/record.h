@@ -49,6 +49,12 @@
 	X(RECORD_REFERENCE_SET, 22, IMMEDIATE, struct record_reference)                            \
 	X(RECORD_CLUSTERS, 24, IMMEDIATE, struct record_launch)                                    \
 	X(RECORD_TENSOR_MAP, 25, IMMEDIATE, struct record_tensor_map)                              \
+	/* graphs that the device is given as a whole */                                           \
+	X(RECORD_GRAPH_BEGIN, 26, IMMEDIATE, struct record_graph)                                  \
+	X(RECORD_GRAPH_NODE, 27, IMMEDIATE, struct record_graph_node)                              \
+	X(RECORD_GRAPH_END, 28, IMMEDIATE, struct record_graph)                                    \
+	X(RECORD_GRAPH_DESTROY, 29, IMMEDIATE, struct record_handle)                               \
+	X(RECORD_GRAPH_LAUNCH, 30, STREAM, struct record_graph_launch)                             \
 	/* streams and events */                                                                   \
 	X(RECORD_STREAM_CREATE, 32, IMMEDIATE, struct record_stream)                               \
 	X(RECORD_STREAM_DESTROY, 33, IMMEDIATE, struct record_stream)                              \
@@ -221,6 +227,34 @@ struct record_launch {
 	uint32_t reserved;
 };
 
+/* A graph is written down as BEGIN, its nodes, and END, and then launched as a whole. BEGIN: `graph` 0 makes a new one; else
+ * it gets other nodes, and is as it was until END. from_device 1: kernels may launch it; handle: by which, if the device
+ * leaves that to us: no living graph of the session has it. The replies are struct reply_graph; BEGIN's has no handle.
+ * NODE: follows `dependencies` earlier nodes, whose numbers, from 0 and 4 bytes each, come behind the record, padded to 8; and
+ * then what it does: a whole record LAUNCH, COPY or FILL, of whose header only opcode and length count. What a COPY or FILL
+ * names is device memory, page-locked memory or variables.
+ * END: -ENOTSUP: the device takes no such graph; -EBUSY: launches of it are not done.
+ * DESTROY: what is in flight goes on. */
+#define RECORD_GRAPH_NODES_MAX (1u << 20)
+#define RECORD_GRAPH_BYTES_MAX (256u << 20) /* of all nodes of a graph */
+
+struct record_graph {
+	struct record_header header;
+	uint32_t graph, from_device;
+	uint64_t handle;
+};
+
+struct record_graph_node {
+	struct record_header header;
+	uint32_t graph, dependencies;
+};
+
+/* upload 1: no launch; when it is done kernels may launch the graph, as it is now. A launch does that, too. */
+struct record_graph_launch {
+	struct record_header header;
+	uint32_t graph, upload;
+};
+
 #define RECORD_TENSOR_RANK 5
 #define TENSOR_MAP_BYTES 128
 
@@ -366,20 +400,30 @@ struct reply_param {
 
 #define REPLY_PARAMS_MAX 1000
 
+enum reply_function_flags {
+	REPLY_FUNCTION_NEEDS_CLUSTER = 1,   /* every launch has to say one */
+	REPLY_FUNCTION_LAUNCHES_GRAPHS = 2, /* it, or another kernel of its module */
+};
+
 struct reply_function {
 	uint32_t function;
 	uint32_t param_count, param_bytes;
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t ptx_version, binary_version; /* 90, 90 */
 	uint32_t max_dynamic_shared_bytes;
-	uint8_t cluster[3]; /* that every launch has to have; zeros: none */
-	uint8_t needs_cluster;
+	uint8_t cluster[3];          /* that every launch has to have; zeros: none */
+	uint8_t flags;               /* enum reply_function_flags */
 	struct reply_param params[]; /* param_count, at most REPLY_PARAMS_MAX */
 };
 
 struct reply_global {
 	uint64_t address, bytes;
 	uint32_t managed, reserved; /* 1: declared so */
+};
+
+struct reply_graph {
+	uint32_t graph, reserved;
+	uint64_t handle; /* by which kernels launch it */
 };
 
 struct reply_event {
@@ -440,6 +484,9 @@ _Static_assert(sizeof(struct record_reference) == 184, "ABI");
 _Static_assert(sizeof(struct record_handle) == 32, "ABI");
 _Static_assert(sizeof(struct record_lookup) == 32, "ABI");
 _Static_assert(sizeof(struct record_launch) == 64, "ABI");
+_Static_assert(sizeof(struct record_graph) == 40, "ABI");
+_Static_assert(sizeof(struct record_graph_node) == 32, "ABI");
+_Static_assert(sizeof(struct record_graph_launch) == 32, "ABI");
 _Static_assert(sizeof(struct record_tensor_map) == 216, "ABI");
 _Static_assert(sizeof(struct record_stream) == 40, "ABI");
 _Static_assert(sizeof(struct record_wait) == 40, "ABI");

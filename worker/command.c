@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "worker/core.h"
 #include "worker/event.h"
+#include "worker/graph.h"
 #include "worker/module.h"
 
 #define SMALL_BYTES 240     /* a launch with some twenty parameters */
@@ -99,6 +100,8 @@ void command_destroy(struct command *command)
 		event_abandon(command);
 	if (command->function)
 		module_put(command->function->module);
+	if (command->graph)
+		graph_leave(command);
 	core->pending_bytes -= sizeof *command + command->capacity;
 	if (core->pending_bytes < PENDING_BYTES_MAX / 2 &&
 		__atomic_load_n(&core->ring_held, __ATOMIC_RELAXED)) {

@@ -20,6 +20,7 @@
 struct core;
 struct event_wait;
 struct function;
+struct graph;
 struct module;
 
 enum command_state {
@@ -68,6 +69,7 @@ struct command {
 	struct command *done_next;
 	struct device_command device;
 	struct function *function;
+	struct graph *graph; /* GRAPH_LAUNCH; GRAPH_END */
 
 	/* Immediate. */
 	struct barrier barrier;
@@ -97,13 +99,14 @@ void check_execute(struct command *command);
 /* commands.c: executes an immediate record, or starts to. With the lock. */
 void command_execute(struct command *command);
 
-/* transfer.c and module.c: fill command->device, ->resource and ->estimate_ns from the record and the
+/* transfer.c, module.c and graph.c: fill command->device, ->resource and ->estimate_ns from the record and the
  * memory as it is now. 0; 1: there is nothing to do; or the error that the command ends with. With the
  * lock. */
 int command_prepare_copy(struct command *command);
 int command_prepare_write(struct command *command);
 int command_prepare_fill(struct command *command);
 int command_prepare_launch(struct command *command);
+int command_prepare_graph(struct command *command);
 /* A copy took so long, which estimates learn from. */
 void copy_measured(const struct command *command);
 /* COPY, FILL: the piece that was prepared is done; the next one is to be. */

@@ -10,6 +10,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
+#include "worker/graph.h"
 #include "worker/memory/shm.h"
 #include "worker/module.h"
 #include "worker/texture.h"
@@ -194,6 +195,10 @@ static void execute_tune(struct command *command)
 	X(RECORD_GLOBAL_GET, module_global, false)                                                 \
 	X(RECORD_CLUSTERS, module_clusters, false)                                                 \
 	X(RECORD_TENSOR_MAP, module_tensor_map, false)                                             \
+	X(RECORD_GRAPH_BEGIN, graph_begin, false)                                                  \
+	X(RECORD_GRAPH_NODE, graph_node, false)                                                    \
+	X(RECORD_GRAPH_END, graph_end, false)                                                      \
+	X(RECORD_GRAPH_DESTROY, graph_destroy, true)                                               \
 	X(RECORD_STREAM_CREATE, create_stream, false)                                              \
 	X(RECORD_STREAM_DESTROY, destroy_stream, true)                                             \
 	X(RECORD_EVENT_SHARE, event_share, false)                                                  \

@@ -21,6 +21,7 @@
 #include "gdev/error.h"
 #include "worker/cache.h"
 #include "worker/command.h"
+#include "worker/graph.h"
 #include "worker/module.h"
 #include "worker/output.h"
 
@@ -336,6 +337,7 @@ void core_destroy(struct core *core)
 	control_finish(core);
 	service_drain(core);
 	streams_finish(core);
+	graphs_finish(core);
 	service_drain(core); /* modules that only what was queued still needed */
 	events_finish(core);
 	modules_finish(core);

@@ -124,7 +124,7 @@ struct core {
 	struct events events;
 	struct trace trace;
 	struct service service;
-	struct table modules, functions;
+	struct table modules, functions, graphs;
 	struct image images[IMAGES_WAITING];
 	/* Commands that load modules: the first one's module is being opened, the others wait for that. */
 	struct list opening;

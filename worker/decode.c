@@ -204,6 +204,38 @@ static int decode_tensor_map(struct request *request, size_t length)
 	return 0;
 }
 
+static int decode_graph(struct request *request, size_t length)
+{
+	return request->graph->from_device > 1 ? -EINVAL : 0;
+}
+
+static int decode_graph_launch(struct request *request, size_t length)
+{
+	return request->graph_launch->upload > 1 ? -EINVAL : 0;
+}
+
+/* What the node does is a record of its own. */
+static int decode_node(struct request *request, size_t length)
+{
+	const struct record_graph_node *node = request->node;
+	const struct record_header *does;
+	struct request inner;
+	size_t offset;
+
+	if (node->dependencies > RECORD_BYTES_MAX / sizeof(uint32_t))
+		return -EINVAL;
+	offset = padded(sizeof *node + node->dependencies * sizeof(uint32_t));
+	if (offset > length || length - offset < sizeof *does)
+		return -EINVAL;
+	does = (const void *)((const char *)node + offset);
+	if ((does->opcode != RECORD_LAUNCH && does->opcode != RECORD_COPY &&
+		    does->opcode != RECORD_FILL) ||
+		does->flags || does->length != length - offset)
+		return -EINVAL;
+	request->tail = does;
+	return decode_record(does, does->length, &inner);
+}
+
 static int decode_load(struct request *request, size_t length)
 {
 	const struct record_module_load *load = request->load;
@@ -250,6 +282,10 @@ static const struct {
 	[RECORD_CLUSTERS] = {decode_launch, true},
 	[RECORD_CHECK] = {decode_check, false},
 	[RECORD_TENSOR_MAP] = {decode_tensor_map, true},
+	[RECORD_GRAPH_BEGIN] = {decode_graph, false},
+	[RECORD_GRAPH_NODE] = {decode_node, true},
+	[RECORD_GRAPH_END] = {decode_graph, false},
+	[RECORD_GRAPH_LAUNCH] = {decode_graph_launch, false},
 };
 
 static uint8_t known_flags(const struct request *request)

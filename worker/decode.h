@@ -32,6 +32,9 @@ struct request {
 		const struct record_lookup *lookup;
 		const struct record_launch *launch;
 		const struct record_tensor_map *tensor_map;
+		const struct record_graph *graph;
+		const struct record_graph_node *node;
+		const struct record_graph_launch *graph_launch;
 		const struct record_stream *stream;
 		const struct record_wait *wait;
 		const struct record_stamp *stamp;
@@ -41,7 +44,8 @@ struct request {
 		const struct record_query *query;
 		const struct record_check *check;
 	};
-	const void *tail;    /* parameters of LAUNCH, bytes of WRITE, name of a lookup */
+	const void *
+		tail; /* parameters of LAUNCH, bytes of WRITE, name of a lookup, what a GRAPH_NODE does */
 	uint32_t cluster[3]; /* attributes of LAUNCH */
 	bool cooperative;
 	/* COPY, FILL: bytes from the first to behind the last that is touched; 0 when none is. */

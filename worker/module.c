@@ -416,7 +416,8 @@ static void answer_function(struct command *command, const struct function *func
 		.max_dynamic_shared_bytes = info->max_dynamic_shared_bytes,
 		.cluster = {(uint8_t)info->cluster[0], (uint8_t)info->cluster[1],
 			(uint8_t)info->cluster[2]},
-		.needs_cluster = info->needs_cluster,
+		.flags = (uint8_t)((info->needs_cluster ? REPLY_FUNCTION_NEEDS_CLUSTER : 0) |
+				   (info->launches_graphs ? REPLY_FUNCTION_LAUNCHES_GRAPHS : 0)),
 	};
 	command_answer_in_place(command, 0, sizeof *reply + count * sizeof reply->params[0]);
 }
@@ -552,16 +553,15 @@ struct function *function_find(struct core *core, uint32_t handle)
 	return table_find(&core->functions, handle);
 }
 
-int function_take(struct core *core, struct command *command)
+int function_take(struct core *core, const struct record_launch *launch, struct function **taken)
 {
-	const struct record_launch *launch = command->request.launch;
 	struct function *function = function_find(core, launch->function);
 
 	if (!function)
 		return -GDEV_E_INVALID_HANDLE;
 	if (launch->param_bytes < function->info.param_bytes)
 		return -GDEV_E_INVALID_LAUNCH;
-	command->function = function;
+	*taken = function;
 	function->module->uses++;
 	return 0;
 }
@@ -582,9 +582,8 @@ static struct launch_time *time_of(const struct command *command)
 	return &command->function->times[min_of(size, FUNCTION_SIZES - 1u)];
 }
 
-void function_measured(const struct command *command)
+void launch_measured(const struct command *command, struct launch_time *time)
 {
-	struct launch_time *time = time_of(command);
 	uint64_t busy_ns = command->device.busy_ns, before_ns = time->measured_ns;
 	uint64_t off_ns = busy_ns > before_ns ? busy_ns - before_ns : before_ns - busy_ns;
 
@@ -592,28 +591,44 @@ void function_measured(const struct command *command)
 	time->measured_ns = busy_ns ? busy_ns : 1;
 }
 
-int command_prepare_launch(struct command *command)
+void function_measured(const struct command *command)
 {
-	const struct record_launch *record = command->request.launch;
-	struct device_launch *launch = &command->device.launch;
-	const struct launch_time *time;
+	launch_measured(command, time_of(command));
+}
 
-	command->device.kind = DEVICE_LAUNCH;
-	launch->function = command->function->device;
+void launch_from_record(const struct request *request, const struct function *function,
+	struct device_launch *launch)
+{
+	const struct record_launch *record = request->launch;
+
+	launch->function = function->device;
 	memcpy(launch->grid, record->grid, sizeof launch->grid);
 	memcpy(launch->block, record->block, sizeof launch->block);
-	memcpy(launch->cluster, command->request.cluster, sizeof launch->cluster);
+	memcpy(launch->cluster, request->cluster, sizeof launch->cluster);
 	launch->shared_bytes = record->shared_bytes;
-	launch->cooperative = command->request.cooperative;
-	launch->params = command->request.tail;
+	launch->cooperative = request->cooperative;
+	launch->params = request->tail;
 	launch->param_bytes = record->param_bytes;
+}
+
+void launch_estimate(struct command *command, const struct launch_time *time)
+{
 	command->resource = RESOURCE_COMPUTE;
 	/* One that has never run may take any time. */
-	time = time_of(command);
 	command->estimate_ns =
 		time->measured_ns ? time->measured_ns
 				  : __atomic_load_n(&command->core->window_ns, __ATOMIC_RELAXED);
 	command->doubt_ns = time->measured_ns ? time->differs_ns : command->estimate_ns;
+}
+
+int command_prepare_launch(struct command *command)
+{
+	const struct record_launch *record = command->request.launch;
+	struct device_launch *launch = &command->device.launch;
+
+	command->device.kind = DEVICE_LAUNCH;
+	launch_from_record(&command->request, command->function, launch);
+	launch_estimate(command, time_of(command));
 	/* Launches of a row are reported together, when all of them are done: while others wait for the device there
 	 * are no rows. A long launch does not need one. */
 	launch->more = record->header.flags & RECORD_MORE &&

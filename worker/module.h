@@ -18,6 +18,7 @@
 struct command;
 struct core;
 struct range;
+struct request;
 
 struct module {
 	struct core *core;
@@ -69,10 +70,17 @@ void modules_finish(struct core *core);
 
 /* NULL: no such function. */
 struct function *function_find(struct core *core, uint32_t handle);
-/* Looks up the function of a LAUNCH and keeps it until the command is destroyed (module_put). */
-int function_take(struct core *core, struct command *command);
+/* Looks up the function of a LAUNCH and keeps it until module_put(). */
+int function_take(
+	struct core *core, const struct record_launch *launch, struct function **function);
 void module_put(struct module *module);
 /* A launch took so long, which estimates learn from. */
 void function_measured(const struct command *command);
+/* The same of whatever has been launched, and what is expected of the next launch. */
+void launch_measured(const struct command *command, struct launch_time *time);
+void launch_estimate(struct command *command, const struct launch_time *time);
+/* What the record says. */
+void launch_from_record(const struct request *request, const struct function *function,
+	struct device_launch *launch);
 
 #endif

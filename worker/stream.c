@@ -14,6 +14,7 @@
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
+#include "worker/graph.h"
 #include "worker/memory/residency.h"
 #include "worker/module.h"
 #include "worker/usage.h"
@@ -195,7 +196,9 @@ void stream_push(struct core *core, struct command *command, int error)
 	if (!error && stream->closing)
 		error = -GDEV_E_INVALID_HANDLE;
 	if (!error && command->request.header->opcode == RECORD_LAUNCH)
-		error = function_take(core, command);
+		error = function_take(core, command->request.launch, &command->function);
+	if (!error && command->request.header->opcode == RECORD_GRAPH_LAUNCH)
+		error = graph_take(command);
 	command->stream = stream;
 	command->error = error;
 	command->queued_ns = error ? 0 : core->trace.read_ns;
@@ -379,6 +382,8 @@ void stream_finished(struct core *core, struct command *command)
 	stream->finished_ns = command->device.finished_ns;
 	if (command->function && !command->error)
 		function_measured(command);
+	else if (command->graph && !command->error)
+		graph_measured(command);
 	else if (command->device.kind == DEVICE_COPY && !command->error)
 		copy_measured(command);
 	if (!list_empty(&core->streams.barriers))
@@ -598,6 +603,7 @@ static bool try_device(struct core *core, struct stream *stream, struct command 
 	X(RECORD_WRITE, try_device, command_prepare_write)                                         \
 	X(RECORD_FILL, try_device, command_prepare_fill)                                           \
 	X(RECORD_LAUNCH, try_device, command_prepare_launch)                                       \
+	X(RECORD_GRAPH_LAUNCH, try_device, command_prepare_graph)                                  \
 	X(RECORD_WAIT, try_wait, NULL)                                                             \
 	X(RECORD_STAMP, try_stamp, NULL)                                                           \
 	X(RECORD_EVENT_WAIT, try_event, NULL)

@@ -90,6 +90,11 @@ static bool describe_command(
 	case RECORD_LAUNCH:
 		describe_launch(core, command, event);
 		return true;
+	case RECORD_GRAPH_LAUNCH:
+		if (request->graph_launch->upload)
+			return false;
+		event->kind = TRACE_LAUNCH;
+		return true;
 	case RECORD_COPY:
 		event->kind = TRACE_COPY;
 		event->amount = request->copy->width * request->copy->height * request->copy->depth;

@@ -39,7 +39,7 @@ void usage_count(struct core *core, const struct command *command, uint64_t used
 
 	if (busy_ns > page->longest_ns[command->resource])
 		usage_set(&page->longest_ns[command->resource], busy_ns);
-	if (command->device.kind == DEVICE_LAUNCH)
+	if (command->device.kind == DEVICE_LAUNCH && !command->device.launch.upload)
 		usage_add(&page->launches, 1);
 	if (command->resource == RESOURCE_COMPUTE)
 		usage_charge(core, RESOURCE_COMPUTE, used_ns);

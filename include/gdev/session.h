@@ -380,8 +380,9 @@ struct gdev_function_info {
 	uint32_t max_threads, shared_bytes, const_bytes, local_bytes, registers;
 	uint32_t ptx_version, binary_version; /* 90: 9.0 */
 	uint32_t max_dynamic_shared_bytes;
-	uint32_t cluster[3]; /* that it is compiled for; zeros: none */
-	bool needs_cluster;  /* a launch must say one */
+	uint32_t cluster[3];  /* that it is compiled for; zeros: none */
+	bool needs_cluster;   /* a launch must say one */
+	bool launches_graphs; /* it, or another kernel of its module */
 };
 
 const struct gdev_function_info *gdev_function_info(const struct gdev_function *function);
@@ -409,6 +410,30 @@ int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *laun
 /* How many clusters of such a launch the device holds at once; when it has no cluster, of how many blocks the
  * largest is. Parameters do not matter. -ENOTSUP: the device has no clusters. */
 int gdev_launch_clusters(const struct gdev_launch *launch, uint32_t *count);
+
+/* Graphs that the device has as a whole; one thread at a time has one. from_device: kernels may launch it. handle: by which,
+ * if the device leaves that to the caller: no other such graph of the session has it. begin with *graph NULL makes a new
+ * one; else the graph gets other nodes, and is as it was until end.
+ * A node comes after `count` others, by their numbers from 0. Kernels are as in gdev_launch_async; both sides of a copy, and
+ * what is filled, are memory of the session: else -EINVAL.
+ * end: *handle is what kernels call it. -ENOTSUP: the device takes no such graph. When any of them fails, begin again, or
+ * destroy. */
+struct gdev_device_graph;
+int gdev_device_graph_begin(struct gdev_session *session, bool from_device, uint64_t handle,
+	struct gdev_device_graph **graph);
+int gdev_device_graph_launch(struct gdev_device_graph *graph, const struct gdev_launch *launch,
+	const uint32_t *after, uint32_t count);
+int gdev_device_graph_copy(struct gdev_device_graph *graph, const struct gdev_copy *copy,
+	const uint32_t *after, uint32_t count);
+int gdev_device_graph_fill(struct gdev_device_graph *graph, const struct gdev_fill *fill,
+	const uint32_t *after, uint32_t count);
+/* No launch of it by the session is under way. */
+int gdev_device_graph_end(struct gdev_device_graph *graph, uint64_t *handle);
+/* Launches it, or, with `upload`, lets only kernels launch it, as it is now; a launch does that, too. */
+int gdev_device_graph_launch_async(
+	struct gdev_stream *stream, struct gdev_device_graph *graph, bool upload);
+/* What is under way goes on. gone: so is the session. */
+void gdev_device_graph_destroy(struct gdev_device_graph *graph, bool gone);
 
 enum gdev_tensor_mode { GDEV_TENSOR_TILED, GDEV_TENSOR_IM2COL };
 #define GDEV_TENSOR_RANK 5

@@ -215,7 +215,8 @@ static int make_function(struct gdev_module *module, const char *name,
 		.binary_version = reply->binary_version,
 		.max_dynamic_shared_bytes = reply->max_dynamic_shared_bytes,
 		.cluster = {reply->cluster[0], reply->cluster[1], reply->cluster[2]},
-		.needs_cluster = reply->needs_cluster,
+		.needs_cluster = reply->flags & REPLY_FUNCTION_NEEDS_CLUSTER,
+		.launches_graphs = reply->flags & REPLY_FUNCTION_LAUNCHES_GRAPHS,
 	};
 	*created = function;
 	return 0;

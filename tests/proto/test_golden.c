@@ -73,6 +73,10 @@ static void records_have_their_bytes(void **state)
 	struct record_tensor_map map = {HEADER(RECORD_TENSOR_MAP, record_tensor_map), 1, 2, 3, 4, 5,
 		6, 7, 0, 8, {9, 10, 11, 12, 13}, {14, 15, 16, 17, 18}, {19, 20, 21, 22, 23},
 		{24, 25, 26, 27, 28}, {-1, -2, -3}, {29, 30, 31}, 32, 33};
+	struct record_graph graph = {HEADER(RECORD_GRAPH_BEGIN, record_graph), 1, 2, 3};
+	struct record_graph_node node = {HEADER(RECORD_GRAPH_NODE, record_graph_node), 1, 2};
+	struct record_graph_launch graph_launch = {
+		HEADER(RECORD_GRAPH_LAUNCH, record_graph_launch), 1, 2};
 	struct record_query query = {HEADER(RECORD_QUERY, record_query), 1, 2, 3};
 	struct record_check check = {HEADER(RECORD_CHECK, record_check), 1, 2, 3, 4};
 
@@ -178,6 +182,13 @@ static void records_have_their_bytes(void **state)
 		"130000001400000015000000160000001700000018000000190000001a0000001b0000001c000000"
 		"fffffffffefffffffdffffff"
 		"1d0000001e0000001f0000002000000021000000");
+	GOLDEN(graph, "1a00000128000000" HEADER_TEXT "01000000"
+		      "02000000"
+		      "0300000000000000");
+	GOLDEN(node, "1b00000120000000" HEADER_TEXT "01000000"
+		     "02000000");
+	GOLDEN(graph_launch, "1e00000120000000" HEADER_TEXT "01000000"
+			     "02000000");
 	GOLDEN(query, "4000000128000000" HEADER_TEXT "01000000"
 		      "02000000"
 		      "0300000000000000");
@@ -192,6 +203,7 @@ static void attributes_and_replies_have_their_bytes(void **state)
 	struct reply_clusters clusters = {1, 2};
 	struct reply_global global = {1, 2, 3, 4};
 	struct reply_event event = {1};
+	struct reply_graph graph = {1, 2, 3};
 	struct reply_shm shm = {1, 2, 3, 4, 5, 6, 7};
 	struct reply_shared shared = {1, 2, 3, "0123456789abcde"};
 	struct reply_memory memory = {1, 2};
@@ -226,6 +238,9 @@ static void attributes_and_replies_have_their_bytes(void **state)
 		       "03000000"
 		       "04000000");
 	GOLDEN(event, "0100000000000000");
+	GOLDEN(graph, "01000000"
+		      "02000000"
+		      "0300000000000000");
 	GOLDEN(shm, "01000000"
 		    "02000000"
 		    "03000000"

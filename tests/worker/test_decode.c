@@ -181,6 +181,47 @@ static void a_map_that_moves_comes_with_its_record(void **state)
 	assert_int_equal(decode(&bytes, moved), -EINVAL);
 }
 
+static void nodes_of_graphs_have_a_record_in_them(void **state)
+{
+	struct {
+		struct record_graph_node record;
+		uint32_t dependencies[2];
+		struct record_fill fill;
+	} node = {{.header.opcode = RECORD_GRAPH_NODE, .dependencies = 1},
+		.fill = {.header = {.opcode = RECORD_FILL, .length = sizeof node.fill},
+			.width = 1,
+			.height = 1,
+			.element_bytes = 4}};
+	struct record_graph graph = {.header.opcode = RECORD_GRAPH_BEGIN, .from_device = 2};
+	struct record_graph_launch launch = {.header.opcode = RECORD_GRAPH_LAUNCH, .upload = 2};
+
+	assert_int_equal(decode(&node, sizeof node), 0);
+	node.record.dependencies = 2;
+	assert_int_equal(decode(&node, sizeof node), 0);
+	node.record.dependencies = 3; /* which the record would be in */
+	assert_int_equal(decode(&node, sizeof node), -EINVAL);
+	node.record.dependencies = UINT32_MAX;
+	assert_int_equal(decode(&node, sizeof node), -EINVAL);
+	node.record.dependencies = 1;
+	assert_int_equal(decode(&node, sizeof node - sizeof node.fill), -EINVAL);
+	node.fill.header.length += 8;
+	assert_int_equal(decode(&node, sizeof node), -EINVAL);
+	node.fill.header.length -= 8;
+	node.fill.header.flags = RECORD_FENCE;
+	assert_int_equal(decode(&node, sizeof node), -EINVAL);
+	node.fill.header.flags = 0;
+	node.fill.element_bytes = 3;
+	assert_int_equal(decode(&node, sizeof node), -EINVAL);
+	node.fill.element_bytes = 4;
+	for (unsigned opcode = 0; opcode < RECORD_OPCODE_END; opcode++) {
+		node.fill.header.opcode = (uint16_t)opcode;
+		if (opcode != RECORD_FILL)
+			assert_int_not_equal(decode(&node, sizeof node), 0);
+	}
+	assert_int_equal(decode(&graph, sizeof graph), -EINVAL);
+	assert_int_equal(decode(&launch, sizeof launch), -EINVAL);
+}
+
 static void spans_of_copies_do_not_wrap(void **state)
 {
 	static const struct {
@@ -408,6 +449,7 @@ int main(void)
 		cmocka_unit_test(fixed_records_have_exactly_their_length),
 		cmocka_unit_test(checks_have_a_known_operation),
 		cmocka_unit_test(a_map_that_moves_comes_with_its_record),
+		cmocka_unit_test(nodes_of_graphs_have_a_record_in_them),
 		cmocka_unit_test(spans_of_copies_do_not_wrap),
 		cmocka_unit_test(fills_have_elements_of_one_two_or_four_bytes),
 		cmocka_unit_test(writes_carry_the_bytes_they_claim),
