@@ -227,6 +227,13 @@ bool fatbin_launches_by(const char *name)
 	return false;
 }
 
+bool fatbin_launches_graphs(const void *text, size_t length)
+{
+	static const char call[] = "cudaGraphLaunch";
+
+	return memmem(text, length, call, sizeof call - 1);
+}
+
 /* ---- units that are to be linked ---- */
 
 static bool has_units(struct bytes image)

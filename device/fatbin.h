@@ -32,6 +32,8 @@ bool fatbin_is_empty(const void *image, size_t length);
 /* Whether the text of PTX has the calls by which kernels launch kernels; whether a function of that name is one. */
 bool fatbin_launches(const void *text, size_t length);
 bool fatbin_launches_by(const char *name);
+/* The same of those that launch graphs. */
+bool fatbin_launches_graphs(const void *text, size_t length);
 
 /* Whether an image is such a wrapper with units, which only fatbin_ptx() and fatbin_choose() read. */
 bool fatbin_has_units(const void *image, size_t length);

@@ -263,6 +263,8 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.queue_create = cpu_queue_create,
 	.queue_destroy = cpu_queue_destroy,
 	.queue_bind = cpu_queue_bind,
+	.graph_set = cpu_graph_set,
+	.graph_destroy = cpu_graph_destroy,
 	.submit = cpu_submit,
 	.work = cpu_work,
 	.pause = cpu_pause,

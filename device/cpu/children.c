@@ -20,23 +20,9 @@
 #include "gdev/error.h"
 
 #define CHILD_MAGIC 0x6c617563u
-#define CHILDREN_MAX 65536u /* prepared or launched and not begun, of a command */
-#define STREAM_TAIL 3u      /* cudaStreamTailLaunch */
-
-struct move { /* of rows of bytes */
-	uint64_t destination, destination_pitch, source, source_pitch, width, height;
-	bool fills;
-	uint8_t value;
-};
-
-struct cpu_child {
-	struct list place;
-	uint32_t magic;
-	bool tail, moves; /* moves: it is no launch */
-	struct device_launch launch;
-	struct move move;
-	_Alignas(16) unsigned char params[];
-};
+#define CHILDREN_MAX 65536u     /* prepared or launched and not begun, of a command */
+#define STREAM_TAIL 3u          /* cudaStreamTailLaunch */
+#define UNIT_BYTES (256u << 10) /* of a row, which one thread moves at a time */
 
 static const struct device_function *running_function(const struct cpu_job *job)
 {
@@ -59,18 +45,25 @@ static struct device_function *function_at(const struct device_module *module, u
 	return NULL;
 }
 
-/* Lock held. */
-static struct cpu_child *child_create(struct cpu_job *job, size_t param_bytes)
+struct cpu_child *cpu_child_alloc(size_t param_bytes)
 {
 	struct cpu_child *child;
 	size_t bytes = sizeof *child + param_bytes;
 
-	child = job->children < CHILDREN_MAX ? aligned_alloc(16, align_up(bytes, (size_t)16))
-					     : NULL;
-	if (!child)
-		return NULL;
-	memset(child, 0, bytes);
-	job->children++;
+	child = aligned_alloc(16, align_up(bytes, (size_t)16));
+	if (child)
+		memset(child, 0, bytes);
+	return child;
+}
+
+/* Lock held. */
+static struct cpu_child *child_create(struct cpu_job *job, size_t param_bytes)
+{
+	struct cpu_child *child =
+		job->children < CHILDREN_MAX ? cpu_child_alloc(param_bytes) : NULL;
+
+	if (child)
+		job->children++;
 	return child;
 }
 
@@ -147,20 +140,18 @@ uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_
 
 /* ---- copies and fills ---- */
 
-static void move_launch(const struct ptx_launch *launch, struct move move, uint64_t stream)
+/* `move` says what; its place in lists is its own. */
+static void move_launch(
+	const struct ptx_launch *launch, const struct cpu_child *move, uint64_t stream)
 {
 	struct cpu_job *job = launch->owner;
-	struct fault_guard *guard;
+	struct fault_guard *guard = fault_suspend();
 	struct cpu_child *child;
 
-	if (!move.width || !move.height)
-		return;
-	guard = fault_suspend();
 	pthread_mutex_lock(&job->space->heap_lock);
 	child = child_create(job, 0);
 	if (child) {
-		child->moves = true;
-		child->move = move;
+		*child = *move;
 		child->tail = stream == STREAM_TAIL;
 		list_append(child->tail ? &job->tails : &job->launched, &child->place);
 	}
@@ -170,28 +161,73 @@ static void move_launch(const struct ptx_launch *launch, struct move move, uint6
 		end_without_room(launch);
 }
 
-static void run_rows(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+static void copy_launch(
+	const struct ptx_launch *launch, const struct device_copy *copy, uint64_t stream)
 {
-	const struct move *m = &job->child->move;
+	struct cpu_child move = {.kind = DEVICE_COPY, .copy = *copy};
 
-	for (uint64_t y = first; y < end; y++) {
-		uint64_t at = m->destination + y * m->destination_pitch;
-		void *to = (void *)(uintptr_t)at;
+	if (copy->width && copy->height)
+		move_launch(launch, &move, stream);
+}
 
-		if (m->fills)
-			memset(to, m->value, m->width);
-		else
-			memmove(to, (void *)(uintptr_t)(m->source + y * m->source_pitch), m->width);
-		if (job->space->checking)
-			checking_define(job->space->checking, at, m->width);
+static void fill_launch(
+	const struct ptx_launch *launch, const struct device_fill *fill, uint64_t stream)
+{
+	struct cpu_child move = {.kind = DEVICE_FILL, .fill = *fill};
+
+	if (fill->width && fill->height)
+		move_launch(launch, &move, stream);
+}
+
+/* A unit is a part of a row. */
+static uint64_t units_of_row(const struct cpu_child *child)
+{
+	uint64_t bytes = child->kind == DEVICE_COPY ? child->copy.width
+						    : child->fill.width * child->fill.element_bytes;
+
+	return (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+}
+
+static void run_unit(struct cpu_job *job, uint64_t row, uint64_t offset)
+{
+	const struct device_copy *c = &job->child->copy;
+	const struct device_fill *f = &job->child->fill;
+	uint64_t to, from, bytes;
+
+	if (job->child->kind == DEVICE_COPY) {
+		uint64_t y = row % c->height, z = row / c->height;
+
+		to = c->destination + z * c->destination_slice + y * c->destination_pitch + offset;
+		from = c->source + z * c->source_slice + y * c->source_pitch + offset;
+		bytes = min_of(c->width - offset, (uint64_t)UNIT_BYTES);
+		memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+	} else {
+		to = f->destination + row * f->pitch + offset;
+		bytes = min_of(f->width * f->element_bytes - offset, (uint64_t)UNIT_BYTES);
+		cpu_fill_elements(to, bytes / f->element_bytes, f->element_bytes, f->value);
 	}
+	if (job->space->checking)
+		checking_define(job->space->checking, to, bytes);
+}
+
+static void run_units(struct cpu_job *job, struct cpu_slot *slot, uint64_t first, uint64_t end)
+{
+	uint64_t each = units_of_row(job->child);
+
+	for (uint64_t i = first; i < end; i++)
+		run_unit(job, i / each, i % each * UNIT_BYTES);
 }
 
 bool cpu_child_moves(struct cpu_job *job, struct device_command *command)
 {
-	if (!job->child || !job->child->moves)
+	const struct cpu_child *child = job->child;
+
+	if (!child || child->kind == DEVICE_LAUNCH)
 		return false;
-	cpu_job_rows(job, command, run_rows, job->child->move.height);
+	cpu_job_units(job, command, run_units,
+		units_of_row(child) * (child->kind == DEVICE_COPY
+						      ? child->copy.height * child->copy.depth
+						      : child->fill.height));
 	return true;
 }
 
@@ -217,44 +253,50 @@ uint32_t cpu_device_call(
 		*(uint64_t *)(uintptr_t)a[0] = new_handle();
 		return CUDA_SUCCESS;
 	case PTX_COPY:
-		move_launch(launch,
-			(struct move){
-				.destination = a[0], .source = a[1], .width = a[2], .height = 1},
+		copy_launch(launch,
+			&(struct device_copy){.destination = a[0],
+				.source = a[1],
+				.width = a[2],
+				.height = 1,
+				.depth = 1},
 			a[4]);
 		return CUDA_SUCCESS;
 	case PTX_COPY_2D:
 		if (a[4] > a[1] || a[4] > a[3])
 			return CUDA_INVALID_VALUE;
-		move_launch(launch,
-			(struct move){.destination = a[0],
+		copy_launch(launch,
+			&(struct device_copy){.destination = a[0],
 				.destination_pitch = a[1],
 				.source = a[2],
 				.source_pitch = a[3],
 				.width = a[4],
-				.height = a[5]},
+				.height = a[5],
+				.depth = 1},
 			a[7]);
 		return CUDA_SUCCESS;
 	case PTX_FILL:
-		move_launch(launch,
-			(struct move){.destination = a[0],
+		fill_launch(launch,
+			&(struct device_fill){.destination = a[0],
 				.value = (uint8_t)a[1],
+				.element_bytes = 1,
 				.width = a[2],
-				.height = 1,
-				.fills = true},
+				.height = 1},
 			a[3]);
 		return CUDA_SUCCESS;
 	case PTX_FILL_2D:
 		if (a[3] > a[1])
 			return CUDA_INVALID_VALUE;
-		move_launch(launch,
-			(struct move){.destination = a[0],
-				.destination_pitch = a[1],
+		fill_launch(launch,
+			&(struct device_fill){.destination = a[0],
+				.pitch = a[1],
 				.value = (uint8_t)a[2],
+				.element_bytes = 1,
 				.width = a[3],
-				.height = a[4],
-				.fills = true},
+				.height = a[4]},
 			a[5]);
 		return CUDA_SUCCESS;
+	case PTX_GRAPH_LAUNCH:
+		return cpu_graph_launch(launch, a[0], a[1]);
 	case PTX_ALLOCATE:
 		p = cpu_runtime.allocate(launch, a[1]);
 		*(uint64_t *)(uintptr_t)a[0] = (uintptr_t)p;
@@ -293,16 +335,26 @@ static void free_all(struct cpu_job *job, struct list *children)
 	list_init(children);
 }
 
+static void drop_child(struct cpu_job *job)
+{
+	struct cpu_child *child = steal_pointer(&job->child);
+
+	if (child && !child->kept)
+		free(child);
+}
+
 bool cpu_children_next(struct cpu_job *job)
 {
 	if (!job->children && !job->child)
 		return false;
-	free(steal_pointer(&job->child));
+	drop_child(job);
 	free_all(job, &job->prepared);
 	splice(&job->tails, &job->waiting);
 	splice(&job->launched, &job->waiting);
-	if (list_empty(&job->waiting) || atomic_load(&job->error))
+	if (atomic_load(&job->error))
 		return false;
+	if (list_empty(&job->waiting))
+		return cpu_graph_next(job);
 	job->child = list_first(&job->waiting, struct cpu_child, place);
 	list_remove(&job->child->place);
 	job->children--;
@@ -315,13 +367,17 @@ void cpu_children_init(struct cpu_job *job)
 	list_init(&job->launched);
 	list_init(&job->tails);
 	list_init(&job->waiting);
+	list_init(&job->runs);
+	list_init(&job->runs_all);
 }
 
 void cpu_children_finish(struct cpu_job *job)
 {
-	if (!job->children && !job->child)
+	drop_child(job);
+	if (job->run_of)
+		cpu_graph_finish(job);
+	if (!job->children)
 		return;
-	free(steal_pointer(&job->child));
 	free_all(job, &job->prepared);
 	free_all(job, &job->launched);
 	free_all(job, &job->tails);

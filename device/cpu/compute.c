@@ -150,10 +150,15 @@ static void job_reset(
 	job->together = false;
 }
 
-void cpu_job_rows(
-	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t rows)
+void cpu_job_units(
+	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t units)
 {
-	job_reset(job, command, run, rows);
+	job_reset(job, command, run, units);
+}
+
+void cpu_job_empty(struct cpu_job *job, struct device_command *command)
+{
+	job_reset(job, command, NULL, 0);
 }
 
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape)
@@ -179,6 +184,7 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 		.grid_id = module->space->device->grids++,
 		.runtime = &cpu_runtime,
 		.owner = job,
+		.graph = cpu_graph_current(job),
 	};
 	if (cpu_cluster_shape(l, job->launch.cluster) && cpu_cluster_blocks(&job->launch) > 1) {
 		job->run = cpu_cluster_run;
@@ -199,8 +205,7 @@ int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct c
 typedef uint16_t unaligned_16 __attribute__((aligned(1)));
 typedef uint32_t unaligned_32 __attribute__((aligned(1)));
 
-static void fill_elements(
-	uint64_t destination, uint64_t count, uint32_t element_bytes, uint32_t value)
+void cpu_fill_elements(uint64_t destination, uint64_t count, uint32_t element_bytes, uint32_t value)
 {
 	void *at = (void *)(uintptr_t)destination;
 
@@ -222,7 +227,7 @@ static void fill(struct cpu_job *job, uint64_t destination, uint64_t count)
 {
 	const struct device_fill *f = &job->command->fill;
 
-	fill_elements(destination, count, f->element_bytes, f->value);
+	cpu_fill_elements(destination, count, f->element_bytes, f->value);
 	if (job->space->checking)
 		checking_define(job->space->checking, destination, count * f->element_bytes);
 }

@@ -102,8 +102,10 @@ struct device_space {
 	struct memfd_ranges ranges;
 	atomic_bool broken;           /* a command faulted: what is not done fails */
 	_Atomic uint64_t stack_bytes; /* of a kernel's thread, as CUDA counts (compute.c) */
-	pthread_mutex_t heap_lock; /* guards what follows, and what kernels launch (children.c) */
-	void *heap;                /* tsearch() tree of what kernels have allocated */
+	pthread_mutex_t
+		heap_lock; /* guards what follows, and what kernels launch (children.c, graph.c) */
+	void *heap;        /* tsearch() tree of what kernels have allocated */
+	void *graphs;      /* … of graphs that kernels launch, by handle */
 	uint64_t heap_bytes, heap_limit;
 };
 
@@ -136,6 +138,8 @@ struct device_function {
 
 struct device_module {
 	struct device_space *space;
+	_Atomic unsigned uses; /* it is loaded; graphs that have kernels of it */
+	bool launches_graphs;  /* kernels of it */
 	struct ptx_module *ptx;
 	void *globals;        /* where variables are: `own`, or host memory of the arena */
 	void *own;            /* the module's own block; kept, as launches may still use it */
@@ -163,6 +167,7 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	struct device_log *log, struct device_module **module);
 int cpu_module_open(struct device_module *module, struct device_log *log);
 void cpu_module_unload(struct device_module *module);
+void cpu_module_put(struct device_module *module);
 uint64_t cpu_module_bytes(struct device_module *module);
 uint64_t cpu_module_managed_bytes(struct device_module *module);
 int cpu_module_place(struct device_module *module, uint64_t address);
@@ -216,16 +221,24 @@ struct cpu_job {
 	struct cpu_child *child; /* that this is the job of; NULL: the command's own launch is */
 	struct list prepared, launched, tails, waiting;
 	unsigned children; /* in these lists */
+	/* graph.c */
+	struct graph_run
+		*run_of; /* whose node the child is, or has been launched by; NULL: no graph's */
+	struct list runs, runs_all;
 };
 
 /* Checks a launch against the limits, on so many slots: 0, -GDEV_E_INVALID_LAUNCH, -GDEV_E_OUT_OF_RESOURCES, -ENOTSUP. */
 int cpu_launch_check(const struct device_launch *launch, unsigned slots);
 /* Make a job of a command. `shape` is READY. */
 int cpu_job_launch(struct cpu_job *job, struct device_command *command, struct cpu_shape *shape);
-/* The launch that the command is at: its own, or one of a kernel of it (children.c). */
+/* The launch that the command is at: its own, or one of a kernel or graph of it (children.c). */
 const struct device_launch *cpu_job_launched(
 	const struct cpu_job *job, const struct device_command *command);
 void cpu_job_fill(struct cpu_job *job, struct device_command *command);
+/* A job of nothing. */
+void cpu_job_empty(struct cpu_job *job, struct device_command *command);
+void cpu_fill_elements(
+	uint64_t destination, uint64_t count, uint32_t element_bytes, uint32_t value);
 /* Runs a piece of the job; false when no blocks were left, or in a pause. Sets the time at its end. No lock held. */
 bool cpu_job_piece(struct cpu_job *job, struct cpu_slot *slot, unsigned threads, uint64_t *now_ns);
 /* Whether blocks are left for a thread besides those that are at it. Lock held. */
@@ -322,7 +335,7 @@ struct device_queue {
 	struct list place;  /* in a list of the device or of a shape */
 	struct device_command *first, *last;
 	enum queue_state state;
-	bool started; /* the first command's copy was begun */
+	bool started; /* the first command has begun */
 	bool destroyed;
 	struct cpu_job job;
 	struct cpu_copy copy;
@@ -337,8 +350,24 @@ bool cpu_pause(struct device *device, bool pause);
 
 /* ---- kernels that launch kernels (children.c) ---- */
 
+/* What runs as part of another command: launched by a kernel of it, or a node of a graph. */
+struct cpu_child {
+	struct list place;
+	uint32_t magic;
+	bool tail;
+	bool kept; /* a graph's, and not freed when it has run */
+	enum device_command_kind kind;
+	union {
+		struct device_launch launch; /* its parameters are params */
+		struct device_copy copy;
+		struct device_fill fill;
+	};
+	_Alignas(16) unsigned char params[];
+};
+
+struct cpu_child *cpu_child_alloc(size_t param_bytes);
 void cpu_children_init(struct cpu_job *job);
-/* When all blocks of the job have ended: whether another launch follows, which is the job's then. */
+/* When all blocks of the job have ended: whether something follows, which is the job's then. */
 bool cpu_children_next(struct cpu_job *job);
 /* When its command ends. */
 void cpu_children_finish(struct cpu_job *job);
@@ -347,11 +376,26 @@ void *cpu_child_prepare(const struct ptx_launch *launch, uint64_t address, const
 uint32_t cpu_child_launch(const struct ptx_launch *launch, void *params, uint64_t stream);
 uint32_t cpu_device_call(
 	const struct ptx_launch *launch, uint32_t call, const uint64_t *arguments, void *memory);
-/* Whether the job is at a copy or a fill that a kernel asked for; makes a job of it. */
+/* Whether the job is at a copy or a fill; makes a job of it. */
 bool cpu_child_moves(struct cpu_job *job, struct device_command *command);
-/* Rows of bytes, which may run in several threads. */
-void cpu_job_rows(
-	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t rows);
+/* Bytes, which may be moved in several threads. */
+void cpu_job_units(
+	struct cpu_job *job, struct device_command *command, cpu_job_run run, uint64_t units);
+
+/* ---- graphs that are launched as a whole (graph.c) ---- */
+
+int cpu_graph_set(struct device_space *space, struct device_graph **graph, bool from_device,
+	const struct device_node *nodes, uint32_t count, uint64_t *handle);
+void cpu_graph_destroy(struct device_graph *graph);
+/* The job's command launches a graph: 0, the first node is the job's child, or there is none: nothing is to be done. Lock held. */
+int cpu_graph_begin(struct cpu_job *job, struct device_command *command);
+/* As cpu_children_next: when the node has ended, and all that its kernel has launched. */
+bool cpu_graph_next(struct cpu_job *job);
+void cpu_graph_finish(struct cpu_job *job);
+/* A kernel launches one: an error of CUDA. */
+uint32_t cpu_graph_launch(const struct ptx_launch *launch, uint64_t handle, uint64_t stream);
+/* What the kernel of the job finds as the graph that it is of; 0: none that kernels launch. */
+uint64_t cpu_graph_current(const struct cpu_job *job);
 
 /* ---- what compiled code calls (runtime.c) ---- */
 

@@ -62,7 +62,7 @@ static int check_target(const struct device_space *space, const struct ptx_modul
 }
 
 static int parse(const struct device_space *space, const void *image, size_t length,
-	struct device_log *log, struct ptx_module **ptx)
+	struct device_log *log, struct device_module *module)
 {
 	struct ptx_log ptx_log = {log ? log->text : NULL, log ? log->size : 0, 0};
 	autofree void *copy = malloc(length + 1);
@@ -81,13 +81,14 @@ static int parse(const struct device_space *space, const void *image, size_t len
 		return error;
 	}
 	cpu_dump_module(space->device, text, text_length);
-	error = ptx_error(ptx_parse(text, text_length, &ptx_log, ptx));
+	error = ptx_error(ptx_parse(text, text_length, &ptx_log, &module->ptx));
 	if (error)
 		return error;
+	module->launches_graphs = fatbin_launches_graphs(text, text_length);
 	error = check_target(
-		space, *ptx, text_length <= length && !memcmp(copy, text, text_length), log);
+		space, module->ptx, text_length <= length && !memcmp(copy, text, text_length), log);
 	if (error)
-		ptx_module_destroy(*ptx);
+		ptx_module_destroy(module->ptx);
 	return error;
 }
 
@@ -162,10 +163,11 @@ int cpu_module_load(struct device_space *space, const void *image, size_t length
 	if (!module)
 		return -ENOMEM;
 	module->space = space;
+	module->uses = 1;
 	error = atomic_load(&space->device->retired) ? -ENODEV : 0;
 	if (error)
 		goto err_free;
-	error = parse(space, image, length, log, &module->ptx);
+	error = parse(space, image, length, log, module);
 	if (error)
 		goto err_free;
 	error = globals_measure(module);
@@ -195,8 +197,15 @@ err_free:
 
 void cpu_module_unload(struct device_module *module)
 {
+	cpu_module_put(module);
+}
+
+void cpu_module_put(struct device_module *module)
+{
 	size_t count = ptx_kernel_count(module->ptx);
 
+	if (atomic_fetch_sub(&module->uses, 1) > 1)
+		return;
 	for (size_t i = 0; i < count; i++) {
 		struct cpu_shape *shape = module->functions[i].shapes, *next;
 		for (; shape; shape = next) {
@@ -283,6 +292,7 @@ void cpu_function_info(struct device_function *function, struct device_function_
 		.ptx_version = k->target,
 		.cluster = {k->cluster[0], k->cluster[1], k->cluster[2]},
 		.binary_version = cpu_capability(function->module->space),
+		.launches_graphs = function->module->launches_graphs,
 	};
 }
 

@@ -148,6 +148,7 @@ static void queue_finish(struct device_queue *queue, int error)
 		error == -GDEV_E_STACK_OVERFLOW)
 		atomic_store(&queue->space->broken, true);
 	cpu_children_finish(&queue->job);
+	queue->started = false;
 	pthread_mutex_lock(&device->lock);
 	command = queue->first;
 	queue->first = command->next;
@@ -172,7 +173,7 @@ static void queue_refuse(struct device_queue *queue, int error)
 	struct device_command *command = queue->first;
 
 	command->finished_ns = clock_now_ns();
-	if (!queue->job.child) /* else the kernels before have run */
+	if (!queue->started) /* else kernels of it have run */
 		device_command_start(command, command->finished_ns);
 	command->busy_ns = command->finished_ns - command->started_ns;
 	queue_finish(queue, error);
@@ -200,10 +201,16 @@ static void job_join(
 static int launch_begin(struct device_queue *queue, struct task *task)
 {
 	struct device_command *command = queue->first;
+	const struct device_launch *launch;
 	struct cpu_shape *shape;
-	const struct device_launch *launch = cpu_job_launched(&queue->job, command);
 	int error;
 
+	if (command->launch.graph && !queue->job.child) {
+		error = cpu_graph_begin(&queue->job, command);
+		if (error || !queue->job.child)
+			return error;
+	}
+	launch = cpu_job_launched(&queue->job, command);
 	if (cpu_child_moves(&queue->job, command))
 		return 0;
 	error = cpu_launch_check(launch, queue->slot_count);
@@ -250,8 +257,9 @@ static void compute_begin(struct device *device, struct device_queue *queue, str
 		task->error = status;
 	} else {
 		now_ns = clock_now_ns();
-		if (!queue->job.child)
+		if (!queue->started)
 			device_command_start(command, now_ns);
+		queue->started = true;
 		list_append(&device->jobs, &queue->place);
 		job_join(device, queue, task, now_ns);
 	}
@@ -424,8 +432,6 @@ static void run_copy(struct device *device, struct task *task)
 	stay.part_ns = stay.to_ns - stay.from_ns;
 	cpu_presence_count(device, copy_resource(command->copy.direction), &stay);
 	command->busy_ns += command->finished_ns - stay.from_ns;
-	if (status)
-		queue->started = false;
 	pthread_mutex_lock(&device->lock);
 	device->engine_busy[task->unit] = false;
 	if (!status)

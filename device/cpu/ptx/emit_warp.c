@@ -89,6 +89,8 @@ LLVMValueRef emit_special(struct gen *g, uint32_t id)
 		return emit_builtin(g, "ptx_nsmid", NULL, 0);
 	case SPECIAL_GRIDID:
 		return launch_field(g, g->i64, offsetof(struct ptx_launch, grid_id));
+	case SPECIAL_GRAPH:
+		return launch_field(g, g->i64, offsetof(struct ptx_launch, graph));
 	case SPECIAL_CLOCK:
 	case SPECIAL_CLOCK_HI:
 	case SPECIAL_CLOCK64:

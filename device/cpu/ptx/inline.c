@@ -255,6 +255,7 @@ static const struct {
 	{"Memset2DAsync", "884888", 1, PTX_FILL_2D},
 	{"Malloc", "88", 1, PTX_ALLOCATE},
 	{"Free", "8", 1, PTX_RELEASE},
+	{"GraphLaunch", "88", 1, PTX_GRAPH_LAUNCH},
 };
 
 /* As `like`; one that begins with a capital letter has before it, and may have behind it, what CUDA's device runtime puts there. */

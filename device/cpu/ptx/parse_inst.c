@@ -43,7 +43,7 @@ static const struct special_name {
 	{"%dynamic_smem_size", SPECIAL_DYNAMIC_SMEM, false},
 	{"%total_smem_size", SPECIAL_TOTAL_SMEM, false},
 	{"%aggr_smem_size", SPECIAL_TOTAL_SMEM, false},
-	{"%current_graph_exec", SPECIAL_ZERO, false},
+	{"%current_graph_exec", SPECIAL_GRAPH, false},
 	{"%envreg1", SPECIAL_ENVREG1, false},
 	{"%envreg2", SPECIAL_ENVREG2, false},
 	{"WARP_SZ", SPECIAL_WARP_SZ, false},

@@ -105,6 +105,7 @@ struct ptx_launch {
 	/* Of a cooperative launch: the address of 8 bytes, the second half a barrier, at first 0. Else 0. */
 	uint64_t workspace;
 	uint32_t cluster[3]; /* blocks; zeros: the launch has no clusters */
+	uint64_t graph;      /* becomes %current_graph_exec */
 };
 
 /* One per pool thread, reused from block to block. Sizes from struct ptx_code. */
@@ -173,9 +174,10 @@ enum ptx_device_call {
 	PTX_COPY,    /* destination, source, bytes, direction, stream */
 	PTX_COPY_2D, /* destination, its pitch, source, its pitch, width, height, direction, stream */
 	PTX_FILL,    /* destination, value, bytes, stream */
-	PTX_FILL_2D,  /* destination, its pitch, value, width, height, stream */
-	PTX_ALLOCATE, /* where the pointer goes, bytes */
-	PTX_RELEASE,  /* pointer */
+	PTX_FILL_2D,      /* destination, its pitch, value, width, height, stream */
+	PTX_ALLOCATE,     /* where the pointer goes, bytes */
+	PTX_RELEASE,      /* pointer */
+	PTX_GRAPH_LAUNCH, /* the graph's handle, stream */
 };
 
 struct ptx_runtime {
