@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Graphs inside: what graph.c (structure), graph_node.c (what nodes do), graph_params.c (the same by one structure for
- * all), graph_memory.c (memory of graphs), graph_conditional.c (conditional nodes), graph_exec.c (executable graphs), graph_run.c (launching them), and
- * capture.c (streams that write down what they are given) know of each other.
+ * all), graph_memory.c (memory of graphs), graph_conditional.c (conditional nodes), graph_exec.c (executable graphs), graph_run.c (launching them),
+ * graph_device.c (graphs that the device has as a whole), and capture.c (streams that write down what they are given) know of each other.
  *
  * As in CUDA a graph is not locked: threads that change one take turns. An executable graph is a copy of the
  * graph, in an order that its dependencies allow, and with its branches on lanes (graph_run.c).
@@ -123,7 +123,12 @@ struct CUgraphExec_st {
 	uint32_t handle_word;
 	CUgraph graph;
 	uint64_t flags;
-	pthread_mutex_t lock;         /* guards the rest */
+	struct list alias;    /* of those that the device calls by another name than we: */
+	CUgraphExec name;     /* what the program has */
+	struct home whole_in; /* where the device has it as a whole; a context of NULL: nowhere */
+	pthread_mutex_t lock; /* guards the rest */
+	struct gdev_device_graph *whole;
+	bool changed;                 /* since the device was given it */
 	unsigned long long stream_id; /* of the last launch, or 0, */
 	struct home home;             /* where that was, */
 	struct gdev_fence done;       /* and its end */
@@ -152,6 +157,9 @@ CUresult graph_answer(
 /* ---- what nodes do (graph_node.c) ---- */
 
 struct home home_of(CUcontext context);
+/* Between these the context is the current one. */
+CUresult node_enter(CUcontext context, bool *entered);
+void node_leave(bool entered);
 bool same_home(const struct home *a, const struct home *b);
 /* CUDA_ERROR_INVALID_VALUE: the node is one of an executable graph, which stays in its context. */
 CUresult node_set_home(CUgraphNode node, CUcontext context);
@@ -206,6 +214,19 @@ bool graph_has_conditions(CUgraph graph);
 /* At the begin of a launch. */
 CUresult graph_assign_conditions(CUgraph graph, CUstream stream);
 
+/* ---- graphs that the device has as a whole (graph_device.c) ---- */
+
+/* Whether kernels of the graph may launch others, and all of it is what a device can have as a whole. */
+bool graph_launches_graphs(CUgraph graph, struct home *home);
+/* What may be launched by kernels. With the reason, and the node; NULL: it is none's. */
+CUresult graph_check_for_device(
+	CUgraph graph, struct home *home, CUgraphInstantiateResult *reason, CUgraphNode *culprit);
+/* Gives it to the device. Sets exec->name. */
+CUresult exec_give(CUgraphExec exec);
+/* Behind its last launch. With the lock. upload: it is only to be there for kernels to launch it. */
+CUresult exec_launch_whole(CUgraphExec exec, CUstream stream, bool upload);
+void exec_take_back(CUgraphExec exec);
+
 /* ---- launching (graph_run.c) ---- */
 
 bool home_is_alive(const struct home *home);
@@ -217,6 +238,12 @@ CUresult graph_order(CUgraph graph);
  * it has, if its nodes are of one context. */
 CUresult graph_run(CUgraph graph, CUstream stream);
 CUresult graph_launch(CUgraphExec exec, CUstream stream);
+/* For kernels to launch it. */
+CUresult graph_upload(CUgraphExec exec, CUstream stream);
+/* What the program names. */
+CUresult exec_find(CUgraphExec name, CUgraphExec *exec);
+/* The node of the executable graph that stands for `node`; it is about to be changed. */
+CUresult exec_find_node(CUgraphExec name, CUgraphNode node, CUgraphNode *found);
 void graph_close_lanes(CUgraph graph);
 
 #endif

@@ -6,76 +6,165 @@
 
 #include "lib/cuda/graph.h"
 
-static CUresult check(CUgraphExec exec)
+/* Guards the list of those whose names are the device's. */
+static pthread_mutex_t *const lock = &process_locks[LOCK_EXECS];
+static struct list aliases = {&aliases, &aliases};
+
+static CUgraphExec find_alias(CUgraphExec name)
+{
+	CUgraphExec exec, found = NULL;
+
+	pthread_mutex_lock(lock);
+	list_for_each (exec, &aliases, alias)
+		if (exec->name == name)
+			found = exec;
+	pthread_mutex_unlock(lock);
+	return found;
+}
+
+CUresult exec_find(CUgraphExec name, CUgraphExec *exec)
 {
 	TRY(initialised());
-	return handle_is(HANDLE_EXEC, exec)
-		       ? CUDA_SUCCESS
-		       : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living executable graph",
-				 (void *)exec);
+	*exec = handle_is(HANDLE_EXEC, name) && name->name == name ? name : find_alias(name);
+	return *exec ? CUDA_SUCCESS
+		     : fail(CUDA_ERROR_INVALID_VALUE, "%p is no living executable graph",
+			       (void *)name);
 }
 
 /* ---- life ---- */
 
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsigned long long flags)
+/* What the device calls it may be what another one is called, on another device. */
+static CUresult add_alias(CUgraphExec exec)
+{
+	bool taken = handle_is(HANDLE_EXEC, exec->name) || find_alias(exec->name);
+
+	if (taken)
+		return fail(CUDA_ERROR_OUT_OF_MEMORY,
+			"the device calls the graph %p, and so is another one called",
+			(void *)exec->name);
+	pthread_mutex_lock(lock);
+	list_append(&aliases, &exec->alias);
+	pthread_mutex_unlock(lock);
+	return CUDA_SUCCESS;
+}
+
+static void exec_destroy(CUgraphExec exec)
+{
+	pthread_mutex_lock(lock);
+	list_remove(&exec->alias);
+	pthread_mutex_unlock(lock);
+	exec_take_back(exec);
+	graph_close_lanes(exec->graph);
+	graph_unclaim_memory(exec->graph);
+	graph_release(exec->graph);
+	pthread_mutex_destroy(&exec->lock);
+	handle_destroy(HANDLE_EXEC, exec);
+}
+
+/* Takes the graph over, whatever comes of it. */
+static CUresult exec_create(CUgraph graph, uint64_t flags, CUgraphExec *created)
+{
+	CUgraphExec exec = handle_create(HANDLE_EXEC, sizeof *exec);
+
+	if (!exec) {
+		graph_unclaim_memory(graph);
+		graph_release(graph);
+		return no_memory();
+	}
+	exec->graph = graph;
+	exec->flags = flags;
+	exec->name = exec;
+	list_init(&exec->alias);
+	pthread_mutex_init(&exec->lock, NULL);
+	*created = exec;
+	return CUDA_SUCCESS;
+}
+
+static CUresult exec_give_if_whole(CUgraphExec exec, const struct home *home)
+{
+	if (!home->context)
+		return CUDA_SUCCESS;
+	exec->whole_in = *home;
+	TRY(exec_give(exec));
+	return exec->name == exec ? CUDA_SUCCESS : add_alias(exec);
+}
+
+static CUresult check_flags(CUgraphExec *created, unsigned long long flags)
 {
 	const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
 					 CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+					 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |
 					 CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-	CUgraphExec exec;
-	CUresult result;
-	CUgraph copy;
+	const unsigned long long apart = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+					 CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
 
-	TRY(graph_check(graph));
-	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return fail(
-			CUDA_ERROR_NOT_SUPPORTED, "launching graphs from the device is not there");
 	if (!created || flags & ~known)
 		return fail(CUDA_ERROR_INVALID_VALUE,
 			"the pointer for the executable graph is NULL, or flags %#llx have "
 			"bits that mean nothing",
 			flags);
+	if ((flags & apart) == apart)
+		return fail(CUDA_ERROR_INVALID_VALUE,
+			"a graph that kernels launch does not free memory when it is launched");
+	return CUDA_SUCCESS;
+}
+
+static CUresult instantiate(CUgraphExec *created, CUgraph graph, unsigned long long flags,
+	CUgraphInstantiateResult *reason, CUgraphNode *culprit)
+{
+	struct home home = {0};
+	CUgraphExec exec;
+	CUresult result;
+	CUgraph copy;
+
+	*reason = CUDA_GRAPH_INSTANTIATE_ERROR;
+	TRY(graph_check(graph));
+	TRY(check_flags(created, flags));
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		TRY(graph_check_for_device(graph, &home, reason, culprit));
 	TRY(graph_copy_all(graph, &copy));
 	copy->inner = true;
 	result = graph_order(copy);
+	if (result == CUDA_ERROR_INVALID_VALUE)
+		*reason = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
 	if (result == CUDA_SUCCESS)
 		result = graph_claim_memory(copy);
-	if (result != CUDA_SUCCESS)
-		goto err_release;
-	exec = handle_create(HANDLE_EXEC, sizeof *exec);
-	if (!exec) {
-		result = no_memory();
-		goto err_unclaim;
+	if (result != CUDA_SUCCESS) {
+		graph_release(copy);
+		return result;
 	}
-	exec->graph = copy;
-	exec->flags = flags;
-	pthread_mutex_init(&exec->lock, NULL);
-	*created = exec;
-	return CUDA_SUCCESS;
-
-err_unclaim:
-	graph_unclaim_memory(copy);
-err_release:
-	graph_release(copy);
+	if (!home.context)
+		graph_launches_graphs(copy, &home);
+	TRY(exec_create(copy, flags, &exec));
+	result = exec_give_if_whole(exec, &home);
+	if (result == CUDA_SUCCESS) {
+		*created = exec->name;
+		*reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	} else {
+		exec_destroy(exec);
+	}
 	return result;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *created, CUgraph graph, unsigned long long flags)
+{
+	CUgraphInstantiateResult reason;
+	CUgraphNode culprit;
+
+	return instantiate(created, graph, flags, &reason, &culprit);
 }
 
 CUresult cuGraphInstantiateWithParams(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	CUresult result;
-
 	TRY(initialised());
 	if (!params)
 		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	params->hErrNode_out = NULL;
-	result = cuGraphInstantiateWithFlags(exec, graph, params->flags);
-	params->result_out = result == CUDA_SUCCESS
-				     ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-				     : (result == CUDA_ERROR_INVALID_VALUE
-						       ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
-						       : CUDA_GRAPH_INSTANTIATE_ERROR);
-	return result;
+	TRY(instantiate(exec, graph, params->flags, &params->result_out, &params->hErrNode_out));
+	return params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD
+		       ? cuGraphUpload(*exec, params->hUploadStream)
+		       : CUDA_SUCCESS;
 }
 
 CUresult cuGraphInstantiate_v2(
@@ -96,21 +185,17 @@ CUresult cuGraphInstantiate(
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-	TRY(check(exec));
+	TRY(exec_find(exec, &exec));
 	/* What conditional nodes run next is in the graph. */
 	if (exec->stream_id && home_is_alive(&exec->home) && graph_has_conditions(exec->graph))
 		gdev_fence_wait(exec->home.context->session, &exec->done);
-	graph_close_lanes(exec->graph);
-	graph_unclaim_memory(exec->graph);
-	graph_release(exec->graph);
-	pthread_mutex_destroy(&exec->lock);
-	handle_destroy(HANDLE_EXEC, exec);
+	exec_destroy(exec);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags)
 {
-	TRY(check(exec));
+	TRY(exec_find(exec, &exec));
 	if (!flags)
 		return fail(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	*flags = exec->flags;
@@ -123,15 +208,16 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream handle)
 {
 	CUstream stream;
 
-	TRY(check(exec));
-	return stream_enter(handle, &stream); /* there is nothing to upload */
+	TRY(exec_find(exec, &exec));
+	TRY(stream_enter(handle, &stream));
+	return graph_upload(exec, stream);
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 {
 	CUstream stream;
 
-	TRY(check(exec));
+	TRY(exec_find(exec, &exec));
 	TRY(stream_record(handle, &stream));
 	if (stream->capture)
 		return capture_refuse(
@@ -142,12 +228,22 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 
 /* ---- changing nodes ---- */
 
-/* The node of the executable graph that stands for `node`; of that type. */
+CUresult exec_find_node(CUgraphExec name, CUgraphNode node, CUgraphNode *found)
+{
+	CUgraphExec exec;
+
+	TRY(exec_find(name, &exec));
+	TRY(graph_find_copy(exec->graph, node, found));
+	exec->changed = true;
+	return CUDA_SUCCESS;
+}
+
+/* The same, of that type. */
 static CUresult find(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUgraphNode *found)
 {
-	TRY(check(exec));
+	TRY(exec_find(exec, &exec));
 	TRY(graph_check_node(node, type));
-	return graph_find_copy(exec->graph, node, found);
+	return exec_find_node(exec->name, node, found);
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(
@@ -229,8 +325,7 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(
 /* As CUDA: kernels, copies, and fills alone. */
 static CUresult find_to_enable(CUgraphExec exec, CUgraphNode node, CUgraphNode *found)
 {
-	TRY(check(exec));
-	TRY(graph_find_copy(exec->graph, node, found));
+	TRY(exec_find_node(exec, node, found));
 	return (*found)->type <= CU_GRAPH_NODE_TYPE_MEMSET
 		       ? CUDA_SUCCESS
 		       : fail(CUDA_ERROR_INVALID_VALUE,
@@ -343,9 +438,10 @@ CUresult cuGraphExecUpdate_v2(
 	CUgraphExecUpdateResult result;
 	CUgraphNode culprit;
 
-	TRY(check(exec));
+	TRY(exec_find(exec, &exec));
 	TRY(graph_check(graph));
 	result = update(exec->graph, graph, &culprit);
+	exec->changed = true;
 	if (information)
 		*information =
 			(CUgraphExecUpdateResultInfo){.result = result, .errorNode = culprit};

@@ -36,13 +36,13 @@ CUresult node_set_home(CUgraphNode node, CUcontext context)
 }
 
 /* What a CUkernel is depends on the current context. */
-static CUresult enter(CUcontext context, bool *entered)
+CUresult node_enter(CUcontext context, bool *entered)
 {
 	*entered = context && context != context_top();
 	return *entered ? cuCtxPushCurrent(context) : CUDA_SUCCESS;
 }
 
-static void leave(bool entered)
+void node_leave(bool entered)
 {
 	if (entered)
 		cuCtxPopCurrent(NULL);
@@ -210,10 +210,10 @@ static CUresult set_kernel_like(CUgraphNode node, CUgraphNode other)
 	bool entered;
 
 	config.attrs = other->kernel.attributes;
-	TRY(enter(other->home.context, &entered));
+	TRY(node_enter(other->home.context, &entered));
 	result = node_set_kernel(
 		node, other->kernel.function, &config, other->kernel.arguments, NULL);
-	leave(entered);
+	node_leave(entered);
 	return result;
 }
 
@@ -318,9 +318,9 @@ CUresult node_run(CUgraphNode node, CUstream stream, bool more)
 
 	if (node->disabled)
 		return CUDA_SUCCESS;
-	TRY(enter(stream->context, &entered));
+	TRY(node_enter(stream->context, &entered));
 	result = run(node, stream, more);
-	leave(entered);
+	node_leave(entered);
 	return result;
 }
 
@@ -358,10 +358,10 @@ static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p
 	memcpy(attributes, node->kernel.attributes, sizeof attributes);
 	config.attrs = attributes;
 	config.numAttrs = node->kernel.config.numAttrs;
-	TRY(enter(params->func ? NULL : params->ctx, &entered));
+	TRY(node_enter(params->func ? NULL : params->ctx, &entered));
 	result = node_set_kernel(
 		node, function_of(params), &config, params->kernelParams, params->extra);
-	leave(entered);
+	node_leave(entered);
 	return result;
 }
 

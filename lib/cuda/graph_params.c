@@ -178,12 +178,11 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 	CUgraphNode found;
 
 	TRY(initialised());
-	if (!params || !handle_is(HANDLE_EXEC, exec))
-		return fail(CUDA_ERROR_INVALID_VALUE,
-			"params is NULL, or %p is no living executable graph", (void *)exec);
+	if (!params)
+		return fail(CUDA_ERROR_INVALID_VALUE, "params is NULL");
 	TRY(graph_check_node(node, params->type));
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);
-	TRY(graph_find_copy(exec->graph, node, &found));
+	TRY(exec_find_node(exec, node, &found));
 	return set(found, params);
 }

@@ -319,6 +319,22 @@ CUresult graph_run(CUgraph graph, CUstream stream)
 }
 
 /* Launches of one executable graph follow each other, on whatever streams. With the lock. */
+static CUresult wait_for_last(CUgraphExec exec, CUstream stream)
+{
+	if (!exec->stream_id || exec->stream_id == stream->id || !home_is_alive(&exec->home))
+		return CUDA_SUCCESS;
+	return result_of(
+		gdev_stream_wait_peer(stream->stream, exec->home.context->session, &exec->done),
+		"the stream cannot wait for the launch before");
+}
+
+static void note_last(CUgraphExec exec, CUstream stream)
+{
+	gdev_stream_fence(stream->stream, &exec->done);
+	exec->stream_id = stream->id;
+	exec->home = home_of(stream->context);
+}
+
 static CUresult launch_next(CUgraphExec exec, CUstream stream)
 {
 	bool free_first = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
@@ -326,16 +342,21 @@ static CUresult launch_next(CUgraphExec exec, CUstream stream)
 	CUresult result;
 
 	TRY(open_lanes(exec->graph, stream, &run));
-	if (exec->stream_id && exec->stream_id != stream->id && home_is_alive(&exec->home))
-		TRY_GDEV(gdev_stream_wait_peer(
-				 stream->stream, exec->home.context->session, &exec->done),
-			"the stream cannot wait for the launch before");
+	TRY(wait_for_last(exec, stream));
 	TRY(graph_settle_memory(exec->graph, free_first));
 	TRY(graph_assign_conditions(exec->graph, stream));
 	result = run_on_lanes(exec->graph, &run);
-	gdev_stream_fence(stream->stream, &exec->done);
-	exec->stream_id = stream->id;
-	exec->home = home_of(stream->context);
+	note_last(exec, stream);
+	return result;
+}
+
+static CUresult launch_whole(CUgraphExec exec, CUstream stream, bool upload)
+{
+	CUresult result;
+
+	TRY(wait_for_last(exec, stream));
+	result = exec_launch_whole(exec, stream, upload);
+	note_last(exec, stream);
 	return result;
 }
 
@@ -344,7 +365,19 @@ CUresult graph_launch(CUgraphExec exec, CUstream stream)
 	CUresult result;
 
 	pthread_mutex_lock(&exec->lock);
-	result = launch_next(exec, stream);
+	result = exec->whole_in.context ? launch_whole(exec, stream, false)
+					: launch_next(exec, stream);
+	pthread_mutex_unlock(&exec->lock);
+	return result;
+}
+
+CUresult graph_upload(CUgraphExec exec, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&exec->lock);
+	if (exec->whole_in.context) /* else there is nothing to upload */
+		result = launch_whole(exec, stream, true);
 	pthread_mutex_unlock(&exec->lock);
 	return result;
 }

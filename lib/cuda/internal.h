@@ -136,6 +136,7 @@ enum process_lock {
 	LOCK_ALLOCATIONS, /* memory.c */
 	LOCK_TENSORS,
 	LOCK_HANDLES,
+	LOCK_EXECS,
 	LOCK_LOGS,
 	PROCESS_LOCKS,
 };
@@ -680,6 +681,9 @@ void libraries_forget(void);
 
 /* All but the parameters. */
 CUresult launch_read(CUfunction function, const CUlaunchConfig *config, struct gdev_launch *launch);
+/* The same with its parameters, and checked as a launch is; extra: where they are, as long as the launch. */
+CUresult launch_read_whole(CUfunction function, const CUlaunchConfig *config, void **extra,
+	struct gdev_launch *launch);
 
 enum launch_how {
 	LAUNCH_COOPERATIVE = 1,

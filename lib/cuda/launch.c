@@ -250,6 +250,22 @@ CUresult launch(
 	return error ? refused(function, &launch, error) : CUDA_SUCCESS;
 }
 
+CUresult launch_read_whole(
+	CUfunction handle, const CUlaunchConfig *config, void **extra, struct gdev_launch *launch)
+{
+	CUfunction function;
+	CUcontext context;
+
+	TRY(current_context(&context));
+	TRY(before_launch(context, function_resolve(handle, &function)));
+	TRY(launch_read(function, config, launch));
+	TRY(check_clusters(function, launch));
+	TRY(read_params(function, NULL, extra, launch));
+	TRY(check_shared(function, launch->shared_bytes));
+	return launch->cooperative ? check_cooperative(function, launch, context->legacy)
+				   : CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
 	unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
 	unsigned int shared_bytes, CUstream stream, void **params, void **extra)

@@ -127,10 +127,27 @@ static uint32_t write_attributes(const struct gdev_launch *launch, uint8_t *attr
 	return (uint32_t)(end - attributes);
 }
 
-static int send_launch(struct gdev_stream *stream, const struct gdev_launch *launch)
+/* All but the header. */
+static void write_launch(struct record_launch *record, const struct gdev_launch *launch,
+	const uint8_t *attributes, uint32_t attribute_bytes)
 {
 	const struct gdev_function *function = launch->function;
-	uint32_t room = align_up(function->info.param_bytes, 8), attribute_bytes;
+	uint32_t room = align_up(function->info.param_bytes, 8);
+
+	record->function = function->handle;
+	memcpy(record->grid, launch->grid, sizeof record->grid);
+	memcpy(record->block, launch->block, sizeof record->block);
+	record->shared_bytes = launch->shared_bytes;
+	record->param_bytes = function->info.param_bytes;
+	record->reserved = 0;
+	write_params(launch, (uint8_t *)(record + 1), room);
+	if (attribute_bytes)
+		memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
+}
+
+static int send_launch(struct gdev_stream *stream, const struct gdev_launch *launch)
+{
+	uint32_t room = align_up(launch->function->info.param_bytes, 8), attribute_bytes;
 	uint8_t attributes[ATTRIBUTE_ROOM];
 	struct record_launch *record;
 	int error;
@@ -141,15 +158,7 @@ static int send_launch(struct gdev_stream *stream, const struct gdev_launch *lau
 	if (error)
 		return error;
 	record->header.flags = launch->more ? RECORD_MORE : 0;
-	record->function = function->handle;
-	memcpy(record->grid, launch->grid, sizeof record->grid);
-	memcpy(record->block, launch->block, sizeof record->block);
-	record->shared_bytes = launch->shared_bytes;
-	record->param_bytes = function->info.param_bytes;
-	record->reserved = 0;
-	write_params(launch, (uint8_t *)(record + 1), room);
-	if (attribute_bytes)
-		memcpy((uint8_t *)(record + 1) + room, attributes, attribute_bytes);
+	write_launch(record, launch, attributes, attribute_bytes);
 	record_commit(stream->session);
 	return 0;
 }
@@ -174,14 +183,41 @@ static int launch_managed(struct gdev_stream *stream, const struct gdev_launch *
 	return error;
 }
 
+static int check(struct gdev_session *session, const struct gdev_launch *launch)
+{
+	int error = gdev_session_error(session, NULL);
+
+	if (error)
+		return error;
+	return launch->function->module->session == session ? check_launch(launch) : -EINVAL;
+}
+
+int launch_record(
+	struct gdev_session *session, const struct gdev_launch *launch, struct record_launch **made)
+{
+	uint32_t room = align_up(launch->function->info.param_bytes, 8), attribute_bytes;
+	uint8_t attributes[ATTRIBUTE_ROOM];
+	struct record_launch *record;
+	int error = check(session, launch);
+
+	if (error)
+		return error;
+	attribute_bytes = write_attributes(launch, attributes);
+	record = calloc(1, sizeof *record + room + attribute_bytes);
+	if (!record)
+		return -ENOMEM;
+	record->header.opcode = RECORD_LAUNCH;
+	record->header.length = (uint32_t)(sizeof *record + room + attribute_bytes);
+	write_launch(record, launch, attributes, attribute_bytes);
+	*made = record;
+	return 0;
+}
+
 int gdev_launch_async(struct gdev_stream *stream, const struct gdev_launch *launch)
 {
 	struct gdev_session *session = stream->session;
-	int error = gdev_session_error(session, NULL);
+	int error = check(session, launch);
 
-	if (!error)
-		error = launch->function->module->session == session ? check_launch(launch)
-								     : -EINVAL;
 	if (error)
 		return error;
 	return atomic_load_explicit(&session->managed.objects, memory_order_relaxed)

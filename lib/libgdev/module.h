@@ -49,4 +49,8 @@ int image_send_bytes(
 /* launch.c. On failure the function is freed. */
 int function_limits_init(struct gdev_function *function);
 
+/* The same, as a whole record, malloc'ed; its header says what it is, and how long. */
+int launch_record(struct gdev_session *session, const struct gdev_launch *launch,
+	struct record_launch **record);
+
 #endif

@@ -414,6 +414,40 @@ static void of_conditional_nodes(void **state)
 	OURS(INVALID_VALUE(cuGraphAddNode(&node, alive.graph, NULL, NULL, 0, &params)));
 }
 
+/* Of graphs that kernels may launch. */
+static void of_graphs_for_the_device(void **state)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH};
+	CUDA_MEMCPY3D pageable = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcHost = garbage,
+		.dstDevice = alive.memory,
+		.WidthInBytes = 16,
+		.Height = 1,
+		.Depth = 1};
+	CUgraphExec exec;
+	CUgraphNode node, misfit;
+	CUgraph graph;
+
+	good_params();
+	INVALID_VALUE(cuGraphInstantiateWithFlags(&exec, NULL, params.flags));
+	INVALID_VALUE(cuGraphInstantiateWithFlags(&exec, alive.graph,
+		params.flags | CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+	assert_success(cuGraphCreate(&graph, 0));
+	OURS(INVALID_VALUE(cuGraphInstantiateWithParams(&exec, graph, &params))); /* of nothing */
+	assert_success(cuGraphAddKernelNode(&node, graph, NULL, 0, &good.kernel));
+	assert_success(cuGraphAddHostNode(&misfit, graph, NULL, 0, &good.host));
+	OURS(INVALID_VALUE(cuGraphInstantiateWithParams(&exec, graph, &params)));
+	OURS(assert_int_equal(
+		params.result_out, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED));
+	OURS(assert_ptr_equal(params.hErrNode_out, misfit));
+	assert_success(cuGraphDestroyNode(misfit));
+	assert_success(cuGraphAddMemcpyNode(&misfit, graph, NULL, 0, &pageable, alive.context));
+	OURS(INVALID_VALUE(cuGraphInstantiateWithParams(&exec, graph, &params)));
+	OURS(assert_ptr_equal(params.hErrNode_out, misfit));
+	assert_success(cuGraphDestroy(graph));
+}
+
 static void of_any_nodes(void **state)
 {
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
@@ -479,6 +513,7 @@ int errors_of_graphs(void)
 		ERRORS_TEST(of_parameters),
 		ERRORS_TEST(of_memory),
 		ERRORS_TEST(of_conditional_nodes),
+		ERRORS_TEST(of_graphs_for_the_device),
 		ERRORS_TEST(of_any_nodes),
 		ERRORS_TEST(of_user_objects),
 	};
