@@ -351,16 +351,23 @@ struct device_ops {
 	 * changed. */
 	bool (*follow)(struct device_queue *queue, struct device_queue *awaited);
 
-	/* Optional, all five: arrays, textures and surfaces that the device makes. What array_layout() says of the shape is
-	 * true. array_bytes: the most that the array takes of the device's memory; pure.
+	/* Optional, all six: arrays, textures and surfaces that the device makes. What array_layout() says of the shape is
+	 * true. array_bytes: the most that the array takes of the device's memory, and no less than its layout; pure.
 	 * array_create: from `address` on, where the space has nothing mapped and array_layout() has the elements, copies
-	 * name them; a copy that names other bytes there fails by itself, with -EINVAL. May block. -ENOTSUP: no such array is
-	 * made here. array_destroy: no command in flight names it; objects that are made of it are of no use any more.
+	 * name them; a copy that names other bytes there fails by itself, with -EINVAL, unless it is one row from `address` on of
+	 * all that there is, up to a multiple of DEVICE_CHUNK_MIN. May block. -ENOTSUP: no such array is
+	 * made here. `chunk`: its memory, array_bytes() of it, which is mapped at `address`; NULL: it is the array's for good. Once
+	 * it is unmapped it may be destroyed, and another of array_chunk() be mapped in its place: the array and the objects that are
+	 * made of it stay, but nothing may use them meanwhile, and what was in the array is gone.
+	 * array_destroy: no chunk is mapped that can be unmapped, no command in flight names it; objects that are made of it are of no
+	 * use any more.
 	 * texture_create: the number that kernels take. -EINVAL: no such array, or not what the device takes.
 	 * texture_destroy: no command in flight can reach it. -GDEV_E_INVALID_HANDLE. */
 	uint64_t (*array_bytes)(const struct array_shape *shape);
 	int (*array_create)(struct device_space *space, uint64_t address,
-		const struct array_shape *shape, struct device_array **array);
+		const struct array_shape *shape, struct device_array **array,
+		struct device_chunk **chunk);
+	int (*array_chunk)(struct device_array *array, struct device_chunk **chunk);
 	void (*array_destroy)(struct device_array *array);
 	int (*texture_create)(
 		struct device_space *space, const struct texture_words *words, uint64_t *handle);

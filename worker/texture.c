@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * See texture.h. An array is a range of addresses in which copies find its elements, and device memory that is paid for
- * before the device takes it, for the most that it can be. It stays on the device as long as it lives. The device keeps the
+ * before the device takes it, for the most that it can be. If the device can take the memory from under it, that leaves and
+ * comes back as one piece; else it stays on the device as long as the array lives. The device keeps the
  * list of textures and surfaces; what the client says of them is checked there.
  */
 #include "worker/texture.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "gdev/error.h"
 #include "worker/command.h"
@@ -15,21 +17,55 @@
 
 /* ---- arrays ---- */
 
+/* The chunk is all of the array's memory. */
+static int make_piece(struct core *core, struct range *range, struct device_chunk *chunk)
+{
+	struct piece *piece = calloc(1, sizeof *piece);
+
+	if (!piece) {
+		core->ops->unmap(core->space, range->address, chunk);
+		core->ops->chunk_destroy(chunk);
+		core->ops->array_destroy(range->array);
+		return -ENOMEM;
+	}
+	piece->range = range;
+	piece->chunk = chunk;
+	piece->bytes = range->array_bytes;
+	piece->state = PIECE_RESIDENT;
+	list_init(&piece->link);
+	range->pieces = piece;
+	return 0;
+}
+
+static void created(struct core *core, struct range *range)
+{
+	if (range->pieces) {
+		range->piece_count = 1;
+		range->array_bytes = 0;
+	}
+	range->launches = core->residency.launches;
+	range->copied_at = ++core->residency.copies;
+	range->ready = true;
+}
+
 static void create_job(struct job *job)
 {
 	struct command *command = container_of(job, struct command, job);
 	const struct record_array *record = command->request.array;
 	struct core *core = command->core;
 	struct range *range = command->range;
-	int error =
-		core->ops->array_create(core->space, range->address, &record->shape, &range->array);
+	struct device_chunk *chunk = NULL;
+	int error = core->ops->array_create(
+		core->space, range->address, &record->shape, &range->array, &chunk);
 
+	if (!error && chunk)
+		error = make_piece(core, range, chunk);
 	core_lock(core);
 	if (error) {
 		memory_uncharge(core, range->array_bytes);
 		memory_remove(core, range);
 	} else {
-		range->ready = true;
+		created(core, range);
 	}
 	command_answer(command, error, NULL, 0);
 	core_unlock(core);
@@ -71,9 +107,14 @@ void array_free_job(struct job *job)
 	struct command *command = container_of(job, struct command, job);
 	struct core *core = command->core;
 	struct range *range = command->range;
+	size_t count = range->piece_count;
 
+	memory_unmap_pieces(core, range, count);
+	memory_drop_pieces(core, range);
 	core->ops->array_destroy(range->array);
 	core_lock(core);
+	range->piece_count = count; /* of which residency_release() needs the states alone */
+	residency_release(core, range);
 	memory_uncharge(core, range->array_bytes);
 	memory_remove(core, range);
 	command_answer(command, 0, NULL, 0);

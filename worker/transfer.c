@@ -136,7 +136,7 @@ static struct piece *piece_at(struct command *command, uint64_t address, uint64_
 	struct range *range = memory_find(command->core, address, 1);
 	struct piece *piece;
 
-	if (!range || range->kind != RANGE_DEVICE)
+	if (!range || !range_swaps(range))
 		return NULL;
 	piece = memory_piece(range, address);
 	*left = range->address + piece->offset + piece->bytes - address;

@@ -4,14 +4,17 @@
  * name the elements by addresses at which nothing is (device/ops.h), and become copies of the driver that name them by
  * their coordinates.
  *
- * The handles that kernels have are this context's: while there is one, the context is not given back.
+ * The handles that kernels have are this context's: while there is one, the context is not given back. An array's memory
+ * can leave and come back under its handles, where the driver maps it by cuMemMapArrayAsync().
  */
 #include "device/cuda/cuda.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "gdev/error.h"
 
 #define OBJECTS_MAX 65536 /* textures and surfaces: each costs this process some bytes */
@@ -26,6 +29,7 @@ struct device_array {
 	struct device_space *space;
 	uint64_t address, bytes;
 	CUmipmappedArray mipmapped; /* NULL: `levels` is one array by itself */
+	uint64_t chunk_bytes;       /* of memory that can leave; 0: it cannot */
 	unsigned count;
 	struct level levels[];
 };
@@ -81,17 +85,17 @@ uint64_t cuda_array_bytes(const struct array_shape *shape)
 	return align_up(align_up(bytes, block) * layers, DEVICE_CHUNK_MIN);
 }
 
-static CUDA_ARRAY3D_DESCRIPTOR describe(const struct array_shape *shape)
+static CUDA_ARRAY3D_DESCRIPTOR describe(const struct array_shape *shape, unsigned more_flags)
 {
 	return (CUDA_ARRAY3D_DESCRIPTOR){.Width = shape->width,
 		.Height = shape->height,
 		.Depth = shape->depth,
 		.Format = formats[shape->format],
 		.NumChannels = shape->channels,
-		.Flags = shape->flags};
+		.Flags = shape->flags | more_flags};
 }
 
-static void release(struct device_array *array)
+static void unmake(struct device_array *array)
 {
 	const struct driver *driver = device_enter(array->space->device);
 
@@ -99,13 +103,21 @@ static void release(struct device_array *array)
 		driver->cuMipmappedArrayDestroy(array->mipmapped);
 	else if (array->levels[0].handle)
 		driver->cuArrayDestroy(array->levels[0].handle);
+	array->mipmapped = NULL;
+	array->levels[0].handle = NULL;
+}
+
+static void release(struct device_array *array)
+{
+	unmake(array);
 	free(array);
 }
 
-static CUresult make(struct device_array *array, const struct array_shape *shape)
+static CUresult make(
+	struct device_array *array, const struct array_shape *shape, unsigned more_flags)
 {
 	const struct driver *driver = device_enter(array->space->device);
-	CUDA_ARRAY3D_DESCRIPTOR description = describe(shape);
+	CUDA_ARRAY3D_DESCRIPTOR description = describe(shape, more_flags);
 	CUresult result;
 
 	if (!shape->levels)
@@ -117,8 +129,146 @@ static CUresult make(struct device_array *array, const struct array_shape *shape
 	return result;
 }
 
+/* ---- memory that can leave ---- */
+
+/* On a stream of its own, which is waited for. Handle 0: nothing is mapped any more. */
+static CUresult map_whole(struct device_array *array, CUmemGenericAllocationHandle handle)
+{
+	const struct driver *driver = device_enter(array->space->device);
+	CUarrayMapInfo info = {
+		.resourceType = array->mipmapped ? CU_RESOURCE_TYPE_MIPMAPPED_ARRAY
+						 : CU_RESOURCE_TYPE_ARRAY,
+		.memOperationType =
+			handle ? CU_MEM_OPERATION_TYPE_MAP : CU_MEM_OPERATION_TYPE_UNMAP,
+		.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC,
+		.memHandle.memHandle = handle,
+		.deviceBitMask = 1u << array->space->device->ordinal,
+	};
+	CUstream stream;
+	CUresult result = driver->cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+
+	if (result)
+		return result;
+	if (array->mipmapped)
+		info.resource.mipmap = array->mipmapped;
+	else
+		info.resource.array = array->levels[0].handle;
+	result = driver->cuMemMapArrayAsync(&info, 1, stream);
+	if (!result)
+		result = driver->cuStreamSynchronize(stream);
+	driver->cuStreamDestroy(stream);
+	return result;
+}
+
+int array_map(struct device_chunk *chunk)
+{
+	return driver_error(map_whole(chunk->array, chunk->handle));
+}
+
+void array_unmap(struct device_chunk *chunk)
+{
+	CUresult result = map_whole(chunk->array, 0);
+
+	if (result)
+		log_warning("an array's memory cannot be unmapped: error %d", (int)result);
+}
+
+int cuda_array_chunk(struct device_array *array, struct device_chunk **chunk)
+{
+	return chunk_create(array->space->device, array->chunk_bytes, array, chunk);
+}
+
+bool arrays_are_pinned(const struct driver *driver, CUdevice ordinal)
+{
+	const char *wish = secure_getenv("GDEV_CUDA_DEFERRED");
+	int supported = 0;
+
+	return (wish && !strcmp(wish, "0")) || !driver->has_deferred ||
+	       driver->cuDeviceGetAttribute(&supported,
+		       CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, ordinal) ||
+	       !supported;
+}
+
+/* By CUDA's documentation these are not mapped so: arrays of one dimension, and cubes. */
+static bool may_be_deferred(const struct device *device, const struct array_shape *shape)
+{
+	return !device->pins_arrays && shape->height && !(shape->flags & ARRAY_CUBE);
+}
+
+/* Whether an array that has been made so lies in the chunk that is charged for it. */
+static CUresult check_requirements(struct device_array *array)
+{
+	const struct driver *driver = array->space->device->driver;
+	CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {0};
+	CUdevice ordinal = array->space->device->ordinal;
+	CUresult result = array->mipmapped ? driver->cuMipmappedArrayGetMemoryRequirements(
+						     &needed, array->mipmapped, ordinal)
+					   : driver->cuArrayGetMemoryRequirements(
+						     &needed, array->levels[0].handle, ordinal);
+
+	if (!result && (!needed.size || needed.size > array->chunk_bytes))
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	return result;
+}
+
+/* The first array of a device shows whether its memory can be taken from under it. */
+static CUresult map_first(struct device_array *array, CUmemGenericAllocationHandle handle)
+{
+	struct device *device = array->space->device;
+	CUresult result = map_whole(array, handle);
+
+	if (result || atomic_load(&device->remaps))
+		return result;
+	result = map_whole(array, 0);
+	if (!result)
+		result = map_whole(array, handle);
+	if (!result)
+		atomic_store(&device->remaps, true);
+	return result;
+}
+
+/* Makes it with its memory apart. After an error nothing is left of it. */
+static CUresult make_deferred(
+	struct device_array *array, const struct array_shape *shape, struct device_chunk **chunk)
+{
+	CUresult result;
+
+	array->chunk_bytes = cuda_array_bytes(shape);
+	result = make(array, shape, CUDA_ARRAY3D_DEFERRED_MAPPING);
+	if (!result)
+		result = check_requirements(array);
+	if (!result) {
+		int error = cuda_array_chunk(array, chunk);
+		if (error)
+			result = error == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+						  : CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (!result)
+		result = map_first(array, (*chunk)->handle);
+	if (result) {
+		unmake(array); /* before its memory, which may be mapped */
+		array->chunk_bytes = 0;
+		if (*chunk)
+			cuda_chunk_destroy(steal_pointer(chunk));
+	}
+	return result;
+}
+
+/* What the driver will not have so keeps its memory. Memory that there is not enough of is not there for that, either. */
+static CUresult make_either(
+	struct device_array *array, const struct array_shape *shape, struct device_chunk **chunk)
+{
+	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (may_be_deferred(array->space->device, shape))
+		result = make_deferred(array, shape, chunk);
+	if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
+		result = make(array, shape, 0);
+	return result;
+}
+
 int cuda_array_create(struct device_space *space, uint64_t address, const struct array_shape *shape,
-	struct device_array **out)
+	struct device_array **out, struct device_chunk **chunk)
 {
 	struct device_array *array;
 	struct texture level;
@@ -135,7 +285,8 @@ int cuda_array_create(struct device_space *space, uint64_t address, const struct
 	array->count = level.levels;
 	for (unsigned l = 0; l < array->count; l++, texture_next(&level))
 		array->levels[l].plain = level;
-	result = make(array, shape);
+	*chunk = NULL;
+	result = make_either(array, shape, chunk);
 	if (result) {
 		release(array);
 		return driver_error(result);
@@ -382,6 +533,40 @@ static CUresult copy_plane(const struct driver *driver, CUstream stream, const s
 	return result;
 }
 
+/* One row of all that an array has addresses for, which is how its contents leave and come back: each level as it lies. */
+static const struct device_array *find_whole(
+	struct device_space *space, uint64_t address, const struct box *box)
+{
+	const struct device_array *array = NULL;
+
+	if (box->height == 1 && box->depth == 1)
+		array = find_array(space, address);
+	return array && array->address == address && array->bytes == box->width ? array : NULL;
+}
+
+static CUresult copy_whole(const struct driver *driver, CUstream stream,
+	const struct device_array *array, uint64_t memory, enum copy_direction direction)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned l = 0; l < array->count && !result; l++) {
+		const struct texture *plain = &array->levels[l].plain;
+		struct side elements = {.level = &array->levels[l]};
+		struct side there = {.address = memory + plain->address - array->address,
+			.pitch = plain->pitch,
+			.slice = plain->slice};
+		bool out = direction == COPY_FROM_DEVICE;
+		struct box box = {.to = out ? there : elements,
+			.from = out ? elements : there,
+			.width = row_bytes(plain),
+			.height = plain->height,
+			.depth = plain->depth,
+			.direction = direction};
+		result = copy_box(driver, stream, &box);
+	}
+	return result;
+}
+
 bool array_copy(
 	struct device_space *space, CUstream stream, const struct device_copy *c, CUresult *result)
 {
@@ -390,6 +575,8 @@ bool array_copy(
 		.depth = c->depth,
 		.direction = c->direction};
 	const struct driver *driver = space->device->driver;
+	bool out = c->direction == COPY_FROM_DEVICE;
+	const struct device_array *whole = NULL;
 	struct box plane;
 
 	if (!atomic_load(&space->array_count))
@@ -398,6 +585,13 @@ bool array_copy(
 	box.from = side_at(space, c->source, c->source_pitch, c->source_slice);
 	if (!box.to.level && !box.from.level)
 		return false;
+	if (c->direction != COPY_WITHIN)
+		whole = find_whole(space, out ? c->source : c->destination, &box);
+	if (whole) {
+		*result = copy_whole(
+			driver, stream, whole, out ? c->destination : c->source, c->direction);
+		return true;
+	}
 	plane = box;
 	plane.depth = 1;
 	*result = CUDA_SUCCESS;

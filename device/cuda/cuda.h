@@ -63,6 +63,8 @@ struct device {
 	uint64_t overhead_bytes;
 	bool lazy;       /* the driver loads a kernel's code when the kernel is asked for */
 	bool one_by_one; /* launches never go several at a time: GDEV_CUDA_BATCH=0, to compare */
+	bool pins_arrays; /* GDEV_CUDA_DEFERRED=0, to compare, or the driver has no deferred mapping */
+	atomic_bool remaps; /* an array has lost its memory and had it again, without an error */
 	struct batches *batches; /* of the context; NULL: none */
 
 	_Alignas(CACHE_LINE) struct issuer issuer;
@@ -149,6 +151,7 @@ struct device_chunk {
 	CUmemGenericAllocationHandle handle;
 	uint64_t bytes;
 	int fd; /* what it was imported from, which is what it is exported as; -1: it was created here */
+	struct device_array *array; /* whose memory it is to be; NULL: it is for addresses */
 };
 
 #define QUEUE_COMMANDS 4096 /* in flight; a power of two */
@@ -318,6 +321,9 @@ int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk
 void cuda_chunk_destroy(struct device_chunk *chunk);
 int cuda_chunk_export(struct device_chunk *chunk, int *fd);
 int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct device_chunk **chunk);
+/* Physical memory, for an array or (NULL) for addresses. */
+int chunk_create(struct device *device, uint64_t bytes, struct device_array *array,
+	struct device_chunk **chunk);
 int cuda_map(
 	struct device_space *space, uint64_t address, struct device_chunk *chunk, bool read_only);
 void cuda_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk);
@@ -328,8 +334,14 @@ void cuda_host_unregister(struct device_space *space, uint64_t address, uint64_t
 /* array.c */
 uint64_t cuda_array_bytes(const struct array_shape *shape);
 int cuda_array_create(struct device_space *space, uint64_t address, const struct array_shape *shape,
-	struct device_array **array);
+	struct device_array **array, struct device_chunk **chunk);
+int cuda_array_chunk(struct device_array *array, struct device_chunk **chunk);
 void cuda_array_destroy(struct device_array *array);
+/* Whether the memory of no array leaves. */
+bool arrays_are_pinned(const struct driver *driver, CUdevice ordinal);
+/* Whole chunks, for the array that they are made for. */
+int array_map(struct device_chunk *chunk);
+void array_unmap(struct device_chunk *chunk);
 int cuda_texture_create(
 	struct device_space *space, const struct texture_words *words, uint64_t *handle);
 int cuda_texture_destroy(struct device_space *space, uint64_t handle, bool surface);

@@ -156,6 +156,7 @@ static int cuda_open(
 			(CUdevice_attribute)PROPERTY_MAX_SHARED_BYTES_PER_BLOCK_OPTIN,
 			device->ordinal);
 		device->most_shared = (uint32_t)most_shared;
+		device->pins_arrays = arrays_are_pinned(driver, device->ordinal);
 		error = context_open(device);
 	}
 	if (error)
@@ -264,6 +265,7 @@ __attribute__((visibility("default"))) const struct device_ops gdev_device_backe
 	.global_is_managed = cuda_global_is_managed,
 	.array_bytes = cuda_array_bytes,
 	.array_create = cuda_array_create,
+	.array_chunk = cuda_array_chunk,
 	.array_destroy = cuda_array_destroy,
 	.texture_create = cuda_texture_create,
 	.texture_destroy = cuda_texture_destroy,

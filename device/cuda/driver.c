@@ -77,13 +77,17 @@ static void load(void)
 #undef DRIVER_LOAD
 	driver.has_references = true;
 	driver.has_parts = true;
+	driver.has_deferred = true;
 #define DRIVER_LOAD(member, symbol, all)                                                           \
 	driver.member = (__typeof__(driver.member))dlsym(library, #symbol);                        \
 	driver.all &= driver.member != NULL;
 #define DRIVER_LOAD_OLD(member, symbol) DRIVER_LOAD(member, symbol, has_references)
 #define DRIVER_LOAD_PARTS(member, symbol) DRIVER_LOAD(member, symbol, has_parts)
+#define DRIVER_LOAD_DEFERRED(member, symbol) DRIVER_LOAD(member, symbol, has_deferred)
 	DRIVER_FUNCTIONS_OF_OLD(DRIVER_LOAD_OLD)
 	DRIVER_FUNCTIONS_OF_PARTS(DRIVER_LOAD_PARTS)
+	DRIVER_FUNCTIONS_OF_DEFERRED(DRIVER_LOAD_DEFERRED)
+#undef DRIVER_LOAD_DEFERRED
 #undef DRIVER_LOAD_PARTS
 #undef DRIVER_LOAD_OLD
 #undef DRIVER_LOAD

@@ -122,13 +122,21 @@
 	X(cuGreenCtxDestroy, cuGreenCtxDestroy)                                                    \
 	X(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate)
 
+/* Likewise. */
+#define DRIVER_FUNCTIONS_OF_DEFERRED(X)                                                            \
+	X(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements)                              \
+	X(cuMipmappedArrayGetMemoryRequirements, cuMipmappedArrayGetMemoryRequirements)            \
+	X(cuMemMapArrayAsync, cuMemMapArrayAsync)
+
 struct driver {
 	bool has_references; /* all of DRIVER_FUNCTIONS_OF_OLD */
 	bool has_parts;      /* all of DRIVER_FUNCTIONS_OF_PARTS */
+	bool has_deferred;   /* all of DRIVER_FUNCTIONS_OF_DEFERRED */
 #define DRIVER_MEMBER(member, symbol) __typeof__(&member) member;
 	DRIVER_FUNCTIONS(DRIVER_MEMBER)
 	DRIVER_FUNCTIONS_OF_OLD(DRIVER_MEMBER)
 	DRIVER_FUNCTIONS_OF_PARTS(DRIVER_MEMBER)
+	DRIVER_FUNCTIONS_OF_DEFERRED(DRIVER_MEMBER)
 #undef DRIVER_MEMBER
 };
 

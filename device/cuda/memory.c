@@ -79,7 +79,7 @@ void cuda_space_destroy(struct device_space *space)
 
 /* Takes `handle` and `fd` over. */
 static int wrap_chunk(struct device *device, CUmemGenericAllocationHandle handle, uint64_t bytes,
-	int fd, struct device_chunk **out)
+	int fd, struct device_array *array, struct device_chunk **out)
 {
 	struct device_chunk *chunk = calloc(1, sizeof *chunk);
 
@@ -89,13 +89,14 @@ static int wrap_chunk(struct device *device, CUmemGenericAllocationHandle handle
 			close(fd);
 		return -ENOMEM;
 	}
-	*chunk =
-		(struct device_chunk){.device = device, .handle = handle, .bytes = bytes, .fd = fd};
+	*chunk = (struct device_chunk){
+		.device = device, .handle = handle, .bytes = bytes, .fd = fd, .array = array};
 	*out = chunk;
 	return 0;
 }
 
-int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
+int chunk_create(struct device *device, uint64_t bytes, struct device_array *array,
+	struct device_chunk **chunk)
 {
 	const struct driver *driver = device_enter(device);
 	CUmemAllocationProp properties = {
@@ -106,12 +107,21 @@ int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk
 	CUmemGenericAllocationHandle handle;
 	uint64_t begin_ns = clock_now_ns();
 
-	if (bytes < DEVICE_CHUNK_MIN || bytes > DEVICE_CHUNK_MAX || (bytes & (bytes - 1)))
-		return -EINVAL;
+	if (array) {
+		properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+		properties.allocFlags.usage = CU_MEM_CREATE_USAGE_TILE_POOL;
+	}
 	CUresult result = driver->cuMemCreate(&handle, bytes, &properties, 0);
 
 	device_spent("making a chunk", begin_ns);
-	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, -1, chunk);
+	return result ? driver_error(result) : wrap_chunk(device, handle, bytes, -1, array, chunk);
+}
+
+int cuda_chunk_create(struct device *device, uint64_t bytes, struct device_chunk **chunk)
+{
+	if (bytes < DEVICE_CHUNK_MIN || bytes > DEVICE_CHUNK_MAX || (bytes & (bytes - 1)))
+		return -EINVAL;
+	return chunk_create(device, bytes, NULL, chunk);
 }
 
 void cuda_chunk_destroy(struct device_chunk *chunk)
@@ -148,7 +158,7 @@ int cuda_chunk_import(struct device *device, int fd, uint64_t bytes, struct devi
 		return -errno;
 	result = driver->cuMemImportFromShareableHandle(
 		&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	return result ? -EINVAL : wrap_chunk(device, handle, bytes, steal_fd(&copy), chunk);
+	return result ? -EINVAL : wrap_chunk(device, handle, bytes, steal_fd(&copy), NULL, chunk);
 }
 
 static bool are_reserved(const struct device_space *space, uint64_t address, uint64_t bytes)
@@ -174,6 +184,8 @@ int cuda_map(
 				   : CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 
+	if (chunk->array)
+		return array_map(chunk);
 	if (address % DEVICE_CHUNK_MIN || !are_reserved(space, address, chunk->bytes))
 		return -EINVAL;
 	CUresult result = driver->cuMemMap(address, chunk->bytes, 0, chunk->handle, 0);
@@ -191,7 +203,10 @@ int cuda_map(
 
 void cuda_unmap(struct device_space *space, uint64_t address, struct device_chunk *chunk)
 {
-	device_enter(space->device)->cuMemUnmap(address, chunk->bytes);
+	if (chunk->array)
+		array_unmap(chunk);
+	else
+		device_enter(space->device)->cuMemUnmap(address, chunk->bytes);
 }
 
 int host_register(struct device *device, uint64_t address, uint64_t bytes)

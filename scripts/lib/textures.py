@@ -4,6 +4,7 @@
   the tests of the API, the program of the Runtime API, and the programs of tests/cuda/programs that are about them;
   random fetches (bench/texture.c): with gdev the same bits as with the vendor's library; how far the software GPU is from them
   what arrays take of the device, which must be no more than what is charged
+  a program with arrays is suspended and goes on: their memory leaves the device, and what is in them is the same after that
   texture.*   fetches and copies to an array, with gdev and with the vendor's library in turn"""
 
 import json
@@ -11,6 +12,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 import lab
 import programs
@@ -21,6 +23,7 @@ SUITE = re.compile(r"(runtime|driver)/(texture|surface|array_copies|copies_3d)")
 SEEDS = range(1, 9)
 NEAR = 1 / 256  # of values that are filtered by weights of 8 bits
 ARRAYS_MIB = 1024
+ROUNDS = 3  # that a program with arrays is suspended
 
 
 def check_suite(build, device, vendor):
@@ -91,6 +94,53 @@ def check_account(sides, used_mib, say):
                 f"{used} MiB of the device are in use")]
 
 
+def check_leaving(sides, used_mib, say):
+    """tests/integ/arrays.c, suspended between its rounds. It goes on in any case: a driver that maps no arrays keeps them."""
+    with Gdevd(sides.gdevd.build, {**sides.gdevd.config, "warm_workers": "0", "host_swap": f"{4 * ARRAYS_MIB}M"}) as gdevd:
+        program = gdevd.popen([gdevd.gdev, "run", gdevd.build / "tests" / "integ" / "arrays", ARRAYS_MIB],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        lines, left, took_s = [program.stdout.readline().strip()], [], []
+
+        def ask(line):
+            program.stdin.write(line + "\n")
+            program.stdin.flush()
+            lines.append(program.stdout.readline().strip())
+
+        for _ in range(ROUNDS):
+            ask("round")
+            full = used_mib()
+            code, _, err = gdevd.run([gdevd.gdev, "suspend", program.pid], 60)
+            end = time.monotonic() + 60
+            while used_mib() > full - ARRAYS_MIB and time.monotonic() < end:
+                time.sleep(0.1)
+            left.append(full - used_mib())
+            lines.append(f"suspend {code} {err}".strip())
+            begun = time.monotonic()
+            gdevd.run([gdevd.gdev, "resume", program.pid], 60)
+            ask("round")
+            took_s.append(time.monotonic() - begun)
+        ask("end")
+        program.communicate("", timeout=60)
+    right = [line for line in lines if re.fullmatch(r"round \d+ wrong 0", line)]
+    return [say(len(right) == 2 * ROUNDS and program.returncode == 0,
+                f"arrays of {ARRAYS_MIB} MiB and small ones of every kind are right after each of {ROUNDS} times that the program "
+                f"was suspended (resuming and a round took {min(took_s):.2f} s at best)"
+                + "".join(f"\n         {line}" for line in lines if line not in [*right, "made", "none", "suspend 0"])),
+            say(min(left) >= ARRAYS_MIB, f"{min(left)} MiB of them leave the device meanwhile")]
+
+
+def show_pinned(sides, options):
+    """Fetches from arrays that never leave, to compare. It is no failure."""
+    seen = {}
+    with Gdevd(sides.gdevd.build, sides.gdevd.config, None, {"GDEV_CUDA_DEFERRED": "0"}) as gdevd:
+        pinned = type(sides)(gdevd, sides.vendor)
+        for _ in range(options.repetitions):
+            for line in map(json.loads, pinned.run("gdev", [gdevd.build / "bench" / "bench_texture", "speed"]).splitlines()):
+                seen.setdefault(line["metric"], []).append(line["value"])
+    for metric, values in seen.items():
+        print(f"         without deferred mapping: {metric} {statistics.median(values):.2f}", flush=True)
+
+
 def measure(sides, repetitions, take):
     values, units = {"gdev": {}, "vendor": {}}, {}
     for _ in range(repetitions):
@@ -113,12 +163,14 @@ def check(sides, options, tap, run_test, used_mib, say, take):
     counts.append(say(code in (0, 77), "runtime_texture.cu" + (": skipped: no nvcc" if code == 77 else "")))
     counts += check_suite(options.build, options.device, sides.vendor)
     for part in (lambda: check_random(sides, say), lambda: check_account(sides, used_mib, say),
+                 lambda: check_leaving(sides, used_mib, say),
                  lambda: measure(sides, options.repetitions, take)):
         try:
             counts += part() or []
         except (lab.LabError, subprocess.TimeoutExpired) as error:
             counts.append(say(False, str(error)))
     try:
+        show_pinned(sides, options)
         show_software(sides)
     except (lab.LabError, subprocess.TimeoutExpired) as error:  # a bundle may be without it
         print(f"         beside the software GPU: {error}", flush=True)

@@ -69,7 +69,7 @@ static struct place {
 struct chunk {
 	int fd;
 	size_t bytes;
-	bool imported;
+	bool imported, tiles; /* tiles: for arrays, and for no addresses */
 };
 
 /* ---- a card that processes share ---- */
@@ -374,6 +374,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	chunk = calloc(1, sizeof *chunk);
 	chunk->bytes = size;
+	chunk->tiles = prop->allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL;
 	chunk->fd = memfd_create("fake-cuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (chunk->fd < 0 || ftruncate(chunk->fd, (off_t)size))
 		abort();
@@ -396,6 +397,17 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return CUDA_SUCCESS;
 }
 
+char *fake_tiles(CUmemGenericAllocationHandle handle, uint64_t offset, size_t bytes)
+{
+	const struct chunk *chunk = (const struct chunk *)(uintptr_t)handle;
+	char *alias;
+
+	if (!chunk->tiles || offset > chunk->bytes || bytes > chunk->bytes - offset)
+		return NULL;
+	alias = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, chunk->fd, (off_t)offset);
+	return alias == MAP_FAILED ? NULL : alias;
+}
+
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 	unsigned long long flags)
 {
@@ -404,7 +416,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	char *alias;
 
 	ENTER();
-	if (ptr % CHUNK_ALIGN || size < chunk->bytes || offset)
+	if (ptr % CHUNK_ALIGN || size < chunk->bytes || offset || chunk->tiles)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > chunk->bytes) /* as seen with the vendor's */
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -87,11 +87,17 @@ unsigned fake_share_next_load(void);
 void fake_take(size_t bytes);
 /* False: there is not so much. */
 bool fake_take_if_there(size_t bytes);
-/* fake_cuda_array.c. With the lock. Whether a copy has its elements there; a row of them; the element that an object names,
- * or NULL. */
+/* fake_cuda_array.c. With the lock. Whether a copy has its elements there; a row of them (false: the array has no memory just
+ * now); the element that an object names, or NULL. */
 bool fake_array_has(CUarray array, size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *copy);
-void fake_array_row(
+bool fake_array_row(
 	CUarray array, size_t x, size_t y, size_t z, char *row, size_t bytes, bool write);
+/* Memory for an array, in this process, to be unmapped some time. NULL: it is not for arrays, or not so much. */
+char *fake_tiles(CUmemGenericAllocationHandle handle, uint64_t offset, size_t bytes);
+/* An array's memory changes when the stream comes to it, which calls fake_map_now() with the lock. */
+struct fake_mapping;
+CUresult fake_map_later(CUstream stream, struct fake_mapping *mapping);
+void fake_map_now(struct fake_mapping *mapping);
 char *fake_texel(unsigned long long handle, bool surface, uint32_t x, uint32_t y, size_t *bytes);
 /* How many contexts there are now; which one is or comes next. */
 unsigned fake_context_count(void);

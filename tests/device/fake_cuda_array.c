@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
  * The driver library that is made for tests (fake_cuda.c): arrays, textures and surfaces, with the checks of arguments that
- * CUDA's documentation names. Elements lie in an array in no order that anybody else has: the last one comes first.
+ * CUDA's documentation names. Elements lie in an array in no order that anybody else has: the last one comes first. Whatever
+ * touches an array with deferred mapping whose memory is not there ends as what touches an illegal address.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fake_cuda.h"
 
 #define KNOWN_FLAGS                                                                                \
 	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |                 \
-		CUDA_ARRAY3D_TEXTURE_GATHER)
+		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEFERRED_MAPPING)
 #define LEVELS 32
+#define TILE 0x10000
 #define OBJECTS 256
 #define TEXTURE_ALIGN 512
 #define PITCH_ALIGN 32
@@ -22,13 +25,22 @@ struct CUarray_st {
 	unsigned context, flags, levels;
 	size_t width, height, depth, element; /* at least 1 */
 	bool whole, integers;                 /* whole: it is no level */
-	char *bytes;
-	size_t taken;
+	char *bytes;                          /* NULL: it has no memory */
+	size_t taken, needed;                 /* taken: 0 if its memory is mapped, */
+	char *mapped;                         /* of which this is all, of a whole array */
 };
 
 struct CUmipmappedArray_st {
 	struct CUarray_st *levels[LEVELS];
 	unsigned count;
+	char *mapped;
+};
+
+struct fake_mapping {
+	CUresourcetype type;
+	CUarray array;
+	CUmipmappedArray mipmapped;
+	char *memory; /* NULL: it loses what it has */
 };
 
 /* With fake_lock, as the next. */
@@ -68,6 +80,8 @@ static bool is_shape(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	bool layered = d->Flags & CUDA_ARRAY3D_LAYERED, cube = d->Flags & CUDA_ARRAY3D_CUBEMAP;
 
+	if (d->Flags & CUDA_ARRAY3D_DEFERRED_MAPPING && (!d->Height || cube))
+		return false;
 	if (!d->Width || d->Flags & ~(unsigned)KNOWN_FLAGS ||
 		!is_element(d->Format, d->NumChannels))
 		return false;
@@ -98,8 +112,11 @@ static CUresult make(const CUDA_ARRAY3D_DESCRIPTOR *d, bool whole, struct CUarra
 	array->depth = at_least_1(d->Depth);
 	array->element = channel_bytes(d->Format) * d->NumChannels;
 	bytes = array->width * array->height * array->depth * array->element;
-	array->taken = (bytes + 0xffff) & ~(size_t)0xffff;
-	array->bytes = malloc(bytes); /* of what was there before */
+	array->needed = (bytes + TILE - 1) / TILE * TILE;
+	if (!(d->Flags & CUDA_ARRAY3D_DEFERRED_MAPPING)) {
+		array->taken = array->needed;
+		array->bytes = malloc(bytes); /* of what was there before */
+	}
 	if (!fake_take_if_there(array->taken)) {
 		free(array->bytes);
 		free(array);
@@ -142,7 +159,10 @@ static CUresult end(struct CUarray_st *array, bool whole)
 	if (!there)
 		return CUDA_ERROR_INVALID_HANDLE;
 	fake_take(-array->taken);
-	free(array->bytes);
+	if (array->mapped)
+		munmap(array->mapped, array->needed);
+	if (array->taken)
+		free(array->bytes);
 	free(array);
 	return CUDA_SUCCESS;
 }
@@ -199,14 +219,127 @@ CUresult cuMipmappedArrayGetLevel(CUarray *level, CUmipmappedArray array, unsign
 	return CUDA_SUCCESS;
 }
 
+static size_t needed_of_levels(const struct CUmipmappedArray_st *array)
+{
+	size_t bytes = 0;
+
+	for (unsigned l = 0; l < array->count; l++)
+		bytes += array->levels[l]->needed;
+	return bytes;
+}
+
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
 	ENTER();
+	if (array->mapped)
+		munmap(array->mapped, needed_of_levels(array));
 	for (unsigned l = 0; l < array->count; l++)
 		if (array->levels[l])
 			end(array->levels[l], false);
 	free(array);
 	return CUDA_SUCCESS;
+}
+
+/* ---- memory that is mapped later ---- */
+
+static CUresult requirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *needed, const struct CUarray_st *array, size_t bytes)
+{
+	if (!array || !(array->flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return CUDA_ERROR_INVALID_VALUE;
+	*needed = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = bytes, .alignment = TILE};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *needed, CUarray array, CUdevice device)
+{
+	ENTER();
+	return requirements(needed, array, array->needed);
+}
+
+CUresult cuMipmappedArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *needed, CUmipmappedArray array, CUdevice device)
+{
+	ENTER();
+	return requirements(needed, array->levels[0], needed_of_levels(array));
+}
+
+static CUresult check_map(const CUarrayMapInfo *info, size_t *bytes)
+{
+	const struct CUarray_st *array = info->resource.array;
+	bool mipmapped = info->resourceType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY, good;
+
+	if (mipmapped)
+		array = info->resource.mipmap->levels[0];
+	else if (info->resourceType != CU_RESOURCE_TYPE_ARRAY)
+		return CUDA_ERROR_INVALID_VALUE;
+	*bytes = mipmapped ? needed_of_levels(info->resource.mipmap) : array->needed;
+	pthread_mutex_lock(&fake_lock);
+	good = is_there(array) && array->whole != mipmapped &&
+	       array->flags & CUDA_ARRAY3D_DEFERRED_MAPPING;
+	pthread_mutex_unlock(&fake_lock);
+	good &= info->memHandleType == CU_MEM_HANDLE_TYPE_GENERIC && !(info->offset % TILE) &&
+		info->deviceBitMask && !(info->deviceBitMask & (info->deviceBitMask - 1)) &&
+		!info->flags;
+	if (info->memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)
+		good &= !info->memHandle.memHandle;
+	else
+		good &= info->memOperationType == CU_MEM_OPERATION_TYPE_MAP &&
+			info->memHandle.memHandle;
+	return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	ENTER();
+	for (unsigned i = 0; i < count && !result; i++) {
+		const CUarrayMapInfo *info = &list[i];
+		struct fake_mapping *mapping;
+		size_t bytes;
+		result = check_map(info, &bytes);
+		if (result)
+			break;
+		mapping = malloc(sizeof *mapping);
+		*mapping = (struct fake_mapping){.type = info->resourceType,
+			.array = info->resource.array,
+			.mipmapped = info->resource.mipmap};
+		if (info->memHandle.memHandle) {
+			mapping->memory =
+				fake_tiles(info->memHandle.memHandle, info->offset, bytes);
+			result = mapping->memory ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		}
+		if (!result)
+			result = fake_map_later(stream, mapping);
+		if (result)
+			free(mapping);
+	}
+	return result;
+}
+
+static char *change(char **mapped, char *memory, size_t bytes)
+{
+	if (*mapped)
+		munmap(*mapped, bytes);
+	return *mapped = memory;
+}
+
+void fake_map_now(struct fake_mapping *mapping)
+{
+	struct CUmipmappedArray_st *all = mapping->mipmapped;
+	char *at;
+
+	if (mapping->type == CU_RESOURCE_TYPE_ARRAY) {
+		struct CUarray_st *array = mapping->array;
+		array->bytes = change(&array->mapped, mapping->memory, array->needed);
+	} else {
+		at = change(&all->mapped, mapping->memory, needed_of_levels(all));
+		for (unsigned l = 0; l < all->count; at += at ? all->levels[l]->needed : 0, l++)
+			all->levels[l]->bytes = at;
+	}
+	free(mapping);
 }
 
 /* ---- copies ---- */
@@ -226,9 +359,11 @@ static char *element_at(const struct CUarray_st *array, size_t x, size_t y, size
 	       (array->width * array->height * array->depth - 1 - index) * array->element;
 }
 
-void fake_array_row(
+bool fake_array_row(
 	CUarray array, size_t x, size_t y, size_t z, char *row, size_t bytes, bool write)
 {
+	if (!array->bytes)
+		return false;
 	for (size_t done = 0; done < bytes; done += array->element) {
 		char *element = element_at(array, (x + done) / array->element, y, z);
 		if (write)
@@ -236,6 +371,7 @@ void fake_array_row(
 		else
 			memcpy(row + done, element, array->element);
 	}
+	return true;
 }
 
 /* ---- objects ---- */
@@ -399,7 +535,9 @@ char *fake_texel(unsigned long long handle, bool surface, uint32_t x, uint32_t y
 		return NULL;
 	if (array) {
 		*bytes = array->element;
-		return x < array->width && y < array->height ? element_at(array, x, y, 0) : NULL;
+		return array->bytes && x < array->width && y < array->height
+			       ? element_at(array, x, y, 0)
+			       : NULL;
 	}
 	if (resource->resType == CU_RESOURCE_TYPE_LINEAR) {
 		element = channel_bytes(resource->res.linear.format) *

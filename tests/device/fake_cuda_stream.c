@@ -19,7 +19,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static bool stopped; /* fake_stop() */
 static atomic_uint writes, pending, launched_on;
 
-enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE, WORK_WAIT };
+enum work_kind { WORK_COPY, WORK_FILL, WORK_LAUNCH, WORK_WRITE, WORK_WAIT, WORK_MAP };
 
 struct work {
 	struct work *next;
@@ -82,16 +82,19 @@ static CUresult copy_array_rows(const CUDA_MEMCPY3D *c)
 				(c->dstMemoryType == CU_MEMORYTYPE_DEVICE ? c->dstDevice
 									  : (uintptr_t)c->dstHost) +
 				(z * c->dstHeight + y) * c->dstPitch;
+			bool there = true;
 			if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-				fake_array_row(c->srcArray, c->srcXInBytes, c->srcY + y,
+				there = fake_array_row(c->srcArray, c->srcXInBytes, c->srcY + y,
 					c->srcZ + z, row, bytes, false);
 			else
 				result = copy_row((uintptr_t)row, from, bytes);
 			if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-				fake_array_row(c->dstArray, c->dstXInBytes, c->dstY + y,
+				there &= fake_array_row(c->dstArray, c->dstXInBytes, c->dstY + y,
 					c->dstZ + z, row, bytes, true);
 			else if (!result)
 				result = copy_row(to, (uintptr_t)row, bytes);
+			if (!there)
+				result = CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
 	free(row);
 	return result;
@@ -413,6 +416,9 @@ static CUresult execute(const struct work *w)
 		return execute_launch(w);
 	case WORK_WAIT:
 		return CUDA_SUCCESS;
+	case WORK_MAP:
+		fake_map_now((struct fake_mapping *)(uintptr_t)w->address);
+		return CUDA_SUCCESS;
 	default:
 		return store(w->address, &w->value, w->element);
 	}
@@ -631,6 +637,11 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
 	ENTER();
 	return enqueue(stream, &(struct work){.kind = WORK_COPY, .copy = *copy});
+}
+
+CUresult fake_map_later(CUstream stream, struct fake_mapping *mapping)
+{
+	return enqueue(stream, &(struct work){.kind = WORK_MAP, .address = (uintptr_t)mapping});
 }
 
 static CUresult fill(CUstream stream, CUdeviceptr at, size_t pitch, uint64_t value,

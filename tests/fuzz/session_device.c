@@ -29,7 +29,7 @@ static uint64_t array_bytes(const struct array_shape *shape)
 }
 
 static int array_create(struct device_space *space, uint64_t address,
-	const struct array_shape *shape, struct device_array **array)
+	const struct array_shape *shape, struct device_array **array, struct device_chunk **chunk)
 {
 	struct texture plain;
 	uint64_t bytes;

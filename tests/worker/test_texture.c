@@ -21,21 +21,30 @@ struct device_array {
 
 static struct device_ops ops;
 static unsigned arrays, textures; /* that the device has */
+static bool leaving;              /* the memory of arrays can be taken from under them */
 
 static uint64_t array_bytes(const struct array_shape *shape)
 {
 	return ARRAY_BYTES;
 }
 
+static int array_chunk(struct device_array *array, struct device_chunk **chunk)
+{
+	return ops.chunk_create(NULL, ARRAY_BYTES, chunk);
+}
+
 static int array_create(struct device_space *space, uint64_t address,
-	const struct array_shape *shape, struct device_array **array)
+	const struct array_shape *shape, struct device_array **array, struct device_chunk **chunk)
 {
 	if (shape->width == REFUSED)
 		return -ENOTSUP;
 	*array = malloc(sizeof **array);
 	(*array)->address = address;
 	arrays++;
-	return 0;
+	if (!leaving)
+		return 0;
+	assert_int_equal(array_chunk(*array, chunk), 0);
+	return ops.map(space, address, *chunk, false);
 }
 
 static void array_destroy(struct device_array *array)
@@ -61,20 +70,27 @@ static int texture_destroy(struct device_space *space, uint64_t handle, bool sur
 	return 0;
 }
 
-static int setup(void **state)
+static int setup_with(void **state, bool with_gdevd)
 {
 	struct fixture *fixture = calloc(1, sizeof *fixture);
 
 	arrays = textures = 0;
+	leaving = with_gdevd;
 	ops = *double_ops();
 	ops.array_bytes = array_bytes;
 	ops.array_create = array_create;
+	ops.array_chunk = array_chunk;
 	ops.array_destroy = array_destroy;
 	ops.texture_create = texture_create;
 	ops.texture_destroy = texture_destroy;
-	fixture_start_ops(fixture, &ops, false, 0);
+	fixture_start_ops(fixture, &ops, with_gdevd, 0);
 	*state = fixture;
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_with(state, false);
 }
 
 /* Of elements of 16 bytes: 1 MiB in all. */
@@ -209,6 +225,128 @@ static void a_device_may_make_none(void **state)
 	assert_int_equal(ask_plain(fixture, &destroy), -ENOTSUP);
 }
 
+/* ---- memory that leaves ---- */
+
+/* An array of as many bytes as its memory has; it begins with "abcdefgh". */
+static int setup_leaving(void **state)
+{
+	struct record_array record = good_array(TEST_DEVICE);
+	struct control_allocate wish;
+	struct fixture *fixture;
+
+	setup_with(state, true);
+	fixture = *state;
+	make_stream(fixture, A);
+	record.shape.width = 512;
+	record.shape.height = 1024;
+	record.bytes = ARRAY_BYTES;
+	post(fixture, &record);
+	fixture_run(fixture);
+	wish = expect_allocate(fixture, ARRAY_BYTES);
+	assert_int_equal(wish.swap_bytes, 0); /* it begins on the device */
+	answer_allocate(fixture, &wish, 0);
+	assert_int_equal(fixture->segment->replies[0].status, 0);
+	assert_int_equal(fixture->core->memory.used_bytes, ARRAY_BYTES);
+	post_write(fixture, A, TEST_DEVICE, "abcdefgh", 8, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COPY_TO_DEVICE);
+	return 0;
+}
+
+static const struct piece *piece_of(struct fixture *fixture)
+{
+	return memory_piece(memory_find(fixture->core, TEST_DEVICE, 1), TEST_DEVICE);
+}
+
+static void evict(struct fixture *fixture)
+{
+	struct control_evict order = {
+		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
+		.bytes = ARRAY_BYTES + MEMORY_SLACK_BYTES,
+		.swapped = ARRAY_BYTES + MEMORY_SLACK_BYTES,
+	};
+
+	tell(fixture, &order, NULL, 0);
+	fixture_run(fixture);
+	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
+	drain(fixture);
+	assert_int_equal(piece_of(fixture)->state, PIECE_SWAPPED);
+	assert_null(piece_of(fixture)->chunk);
+	assert_int_equal(fixture->core->memory.used_bytes, 0);
+	assert_int_equal(fixture->core->memory.swap_bytes, ARRAY_BYTES);
+	assert_int_equal(arrays, 1);
+}
+
+/* Rules 2 and 7 of docs/memory.md. */
+static void an_array_leaves_and_a_copy_from_it_reads_swap(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t value;
+
+	evict(fixture);
+	value = post_copy(fixture, A, TEST_BASE, TEST_DEVICE, 8);
+	fixture_run(fixture);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)TEST_BASE, "abcdefgh", 8);
+	assert_int_equal(piece_of(fixture)->state, PIECE_SWAPPED);
+	expect_no_message(fixture);
+}
+
+/* Rules 1, 2 and 4: a copy to it, as a launch, brings it in. */
+static void an_array_comes_back_with_what_was_in_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_room wish;
+	uint64_t value;
+
+	evict(fixture);
+	value = post_write(fixture, A, TEST_DEVICE + 8, "ij", 2, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	wish = expect_room(fixture, ARRAY_BYTES);
+	assert_int_equal(
+		wish.purpose, ROOM_FOR_TURN_ALONE); /* as what cannot be used from the host */
+	answer_room(fixture, &wish, 0, ARRAY_BYTES);
+	assert_int_equal(completed(fixture, A), value);
+	assert_memory_equal((void *)TEST_DEVICE, "abcdefghij", 10);
+	assert_int_equal(piece_of(fixture)->state, PIECE_RESIDENT);
+	assert_int_equal(fixture->core->memory.used_bytes, ARRAY_BYTES);
+	assert_int_equal(fixture->core->memory.swap_bytes, 0);
+	assert_int_equal(arrays, 1);
+}
+
+/* Unlike other memory, it is not used from the host. */
+static void an_array_that_has_no_room_is_an_error_and_stays_in_swap(void **state)
+{
+	struct fixture *fixture = *state;
+	struct control_room wish;
+	uint64_t value;
+
+	evict(fixture);
+	value = post_write(fixture, A, TEST_DEVICE + 8, "ij", 2, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	wish = expect_room(fixture, ARRAY_BYTES);
+	answer_room(fixture, &wish, -ENOMEM, 0);
+	assert_int_equal(completed(fixture, A), value);
+	assert_int_equal(stream_error(fixture, A), -ENOMEM);
+	assert_int_equal(piece_of(fixture)->state, PIECE_SWAPPED);
+	assert_int_equal(fixture->core->memory.used_bytes, 0);
+	assert_int_equal(session_error(fixture), 0);
+}
+
+static void an_array_is_freed_where_it_is(void **state)
+{
+	struct fixture *fixture = *state;
+
+	evict(fixture);
+	assert_int_equal(release(fixture, TEST_DEVICE), 0);
+	assert_int_equal(arrays, 0);
+	assert_int_equal(fixture->core->memory.swap_bytes, 0);
+	assert_int_equal(fixture->core->memory.used_bytes, 0);
+	assert_int_equal(fixture->core->residency.absent_bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +356,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_leaves_is_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_array_is_no_memory_of_a_client, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_device_may_make_none, setup_alone, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_leaves_and_a_copy_from_it_reads_swap, setup_leaving, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_comes_back_with_what_was_in_it, setup_leaving, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_that_has_no_room_is_an_error_and_stays_in_swap, setup_leaving,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_is_freed_where_it_is, setup_leaving, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,7 +382,7 @@ static void drop_job(struct job *job)
 static bool can_be_filed(const struct piece *piece)
 {
 	return piece->state == PIECE_SWAPPED && piece->slot->pool == SWAP_MEMORY &&
-	       !piece->served && list_empty(&piece->link);
+	       piece->bytes <= DEVICE_CHUNK_MAX && !piece->served && list_empty(&piece->link);
 }
 
 /* The least preferred that nobody wants or works in; it is GOING. */
@@ -526,6 +526,16 @@ uint64_t evict_tick(struct core *core, uint64_t now_ns)
 
 /* ---- what is to leave ---- */
 
+/* Whether host swap is charged for it, beside what is chosen already. An array leaves as a whole, also if less is ordered: what
+ * is lacking then is charged later (swap_get()). */
+static bool has_swap(const struct core *core, const struct piece *piece, uint64_t chosen)
+{
+	uint64_t promised = core->residency.promised_bytes;
+
+	return piece->range->array ? chosen < promised
+				   : piece->bytes <= promised - min_of(chosen, promised);
+}
+
 /* The least preferred first, until there is enough, or no swap space for more. Objects that the client has mapped for
  * good stay. */
 static void choose_pieces(struct core *core, uint64_t bytes)
@@ -540,8 +550,7 @@ static void choose_pieces(struct core *core, uint64_t bytes)
 		for (size_t i = range->piece_count;
 			i-- && !range->mapped && !range->stays && chosen < bytes;) {
 			struct piece *piece = &range->pieces[i];
-			if (piece->state != PIECE_RESIDENT ||
-				piece->bytes > residency->promised_bytes - chosen)
+			if (piece->state != PIECE_RESIDENT || !has_swap(core, piece, chosen))
 				continue;
 			piece->state = PIECE_LEAVING;
 			residency->stopped |= range->lent;

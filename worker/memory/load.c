@@ -44,7 +44,7 @@ struct range **residency_order(struct core *core, size_t *count)
 
 	*count = 0;
 	for (size_t i = 0; order && i < memory->range_count; i++)
-		if (memory->ranges[i]->kind == RANGE_DEVICE && memory->ranges[i]->ready)
+		if (range_swaps(memory->ranges[i]) && memory->ranges[i]->ready)
 			order[(*count)++] = memory->ranges[i];
 	if (order)
 		qsort_r(order, *count, sizeof(*order), by_preference, core);
@@ -113,13 +113,20 @@ static void room_answered(struct core *core, struct control_request *request, in
 		memory_reconsider(core);
 }
 
-/* Among what is wanted is some that the device cannot be given from the swap file. */
+/* Arrays are of use on the device alone. */
+static bool is_unmappable(const struct core *core, const struct piece *piece)
+{
+	return piece->range->array ||
+	       (core->swap.unmappable && piece->slot && piece->slot->pool == SWAP_FILE);
+}
+
+/* Among what is wanted is some that the device cannot be given from the host. */
 static bool wants_unmappable(const struct core *core)
 {
 	const struct piece *piece;
 
 	list_for_each (piece, &core->residency.wanted, link)
-		if (core->swap.unmappable && piece->slot && piece->slot->pool == SWAP_FILE)
+		if (is_unmappable(core, piece))
 			return true;
 	return false;
 }
@@ -230,7 +237,7 @@ static int bring_in(struct core *core, struct piece *piece)
 {
 	uint64_t address = piece->range->address + piece->offset;
 	uint64_t begin_ns = trace_time(core), made_ns, map_ns, end_ns;
-	int error = memory_make_chunk(core, piece->bytes, &piece->chunk);
+	int error = memory_make_chunk(core, piece);
 
 	if (error)
 		return error;
@@ -267,8 +274,12 @@ static int bring_in(struct core *core, struct piece *piece)
 static int map_slot(struct core *core, struct piece *piece)
 {
 	uint64_t address = piece->range->address + piece->offset, begin_ns, end_ns;
-	int error = piece->slot ? 0 : swap_get(core, piece->bytes, &piece->slot);
+	int error = 0;
 
+	if (piece->range->array)
+		return -ENOMEM;
+	if (!piece->slot)
+		error = swap_get(core, piece->bytes, &piece->slot);
 	if (error)
 		return error;
 	if (piece->slot->pool == SWAP_MEMORY || !core->swap.unmappable)
@@ -300,7 +311,12 @@ static void say_why(struct core *core, const struct piece *piece, int error)
 	if (core->residency.said_why)
 		return;
 	core->residency.said_why = true;
-	if (piece->slot && piece->slot->pool == SWAP_FILE)
+	if (piece->range->array)
+		log_error(
+			"session %llu: there is no room on the device for an array of %llu MiB, beside "
+			"what of the session's stays there",
+			(unsigned long long)core->session.session, mib);
+	else if (piece->slot && piece->slot->pool == SWAP_FILE)
 		log_error(
 			"session %llu needs more than the device and host_swap have: %llu MiB are in its swap "
 			"file, and this device cannot use files of that file system where they are: let "
@@ -323,8 +339,7 @@ static void map_from_host(struct core *core, struct piece *piece)
 		usage_add(&core->page->mapped_bytes, piece->bytes);
 		piece_loaded(core, piece, PIECE_MAPPED);
 	} else {
-		bool filed = piece->slot && piece->slot->pool == SWAP_FILE;
-		if (!filed || residency->patiently) {
+		if (!is_unmappable(core, piece) || residency->patiently) {
 			say_why(core, piece, error);
 			residency->load_error = -ENOMEM;
 		}

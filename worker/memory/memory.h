@@ -80,15 +80,21 @@ struct range {
 	bool exporting;          /* its chunks are being handed to gdevd */
 	unsigned pins;           /* jobs that touch it without the lock */
 	struct command *freeing; /* waits for the pins to go */
-	struct piece *pieces;    /* DEVICE, SHARED */
+	struct piece *pieces;    /* DEVICE, SHARED; ARRAY: one, if its memory can leave */
 	size_t piece_count;
-	uint64_t launches;          /* DEVICE: of the session, when it was made */
+	uint64_t launches;          /* DEVICE, ARRAY: of the session, when it was made */
 	bool stays;                 /* DEVICE: what has its chunks is not only us */
-	uint64_t copied_at;         /* DEVICE: when a copy last named it; counts copies */
+	uint64_t copied_at;         /* DEVICE, ARRAY: when a copy last named it; counts copies */
 	struct shared *shared;      /* SHARED: shm.c */
 	struct device_array *array; /* ARRAY: once it is made, */
-	uint64_t array_bytes;       /* for which so much device memory has been charged */
+	uint64_t array_bytes; /* for which so much device memory has been charged, if it stays */
 };
+
+/* Whether its pieces leave and come back by themselves. */
+static inline bool range_swaps(const struct range *range)
+{
+	return range->kind == RANGE_DEVICE || (range->kind == RANGE_ARRAY && range->piece_count);
+}
 
 /* A wish for device memory. */
 struct charge {
@@ -201,8 +207,8 @@ struct piece *memory_piece(const struct range *range, uint64_t address);
 /* Unlocked. Pieces with chunks, or without (FRESH). */
 int memory_make_pieces(
 	struct core *core, uint64_t bytes, uint64_t chunk_bytes, bool fresh, struct range *range);
-/* A chunk, of those that are kept or a new one. */
-int memory_make_chunk(struct core *core, uint64_t bytes, struct device_chunk **chunk);
+/* The piece's chunk, one of those that are kept or a new one. */
+int memory_make_chunk(struct core *core, struct piece *piece);
 int memory_map_pieces(struct core *core, struct range *range);
 void memory_unmap_pieces(struct core *core, struct range *range, size_t count);
 void memory_drop_pieces(struct core *core, struct range *range);

@@ -60,13 +60,16 @@ static struct device_chunk *take_kept(struct core *core, uint64_t bytes)
 	return chunk;
 }
 
-int memory_make_chunk(struct core *core, uint64_t bytes, struct device_chunk **chunk)
+int memory_make_chunk(struct core *core, struct piece *piece)
 {
-	*chunk = take_kept(core, bytes);
-	if (*chunk)
+	struct device_array *array = piece->range->array;
+
+	piece->chunk = array ? NULL : take_kept(core, piece->bytes);
+	if (piece->chunk)
 		return 0;
 	memory_trim(core, UINT64_MAX);
-	return core->ops->chunk_create(core->device, bytes, chunk);
+	return array ? core->ops->array_chunk(array, &piece->chunk)
+		     : core->ops->chunk_create(core->device, piece->bytes, &piece->chunk);
 }
 
 /* chunk_bytes not 0: for another session, and therefore of new chunks. */
@@ -80,7 +83,7 @@ static int make_chunks(struct core *core, struct range *range, bool for_another)
 			memory_trim(core, UINT64_MAX);
 			error = core->ops->chunk_create(core->device, piece->bytes, &piece->chunk);
 		} else {
-			error = memory_make_chunk(core, piece->bytes, &piece->chunk);
+			error = memory_make_chunk(core, piece);
 		}
 	}
 	return error;

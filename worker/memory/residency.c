@@ -18,11 +18,13 @@
 #define SMALL_BYTES (64ull << 20) /* objects of less are small */
 #define MOVE_BYTES_PER_US 4096    /* a guess, low, as for copies */
 
-/* Small ones first, then those that a copy has named last. */
+/* Arrays first, which cannot be used from the host; small ones, and then those that a copy has named last. */
 static bool prefers_small_and_recent(const struct range *a, const struct range *b)
 {
 	bool small = a->bytes < SMALL_BYTES;
 
+	if (!a->array != !b->array)
+		return a->array;
 	if (small != (b->bytes < SMALL_BYTES))
 		return small;
 	return a->copied_at > b->copied_at;
@@ -109,7 +111,8 @@ int residency_move_on(struct core *core, struct device_queue *queue, struct piec
 		.direction = out ? COPY_FROM_DEVICE : COPY_TO_DEVICE,
 		.destination = out ? slot : address,
 		.source = out ? address : slot,
-		.width = piece->bytes,
+		/* Of an array, all that it has addresses for. */
+		.width = min_of(piece->bytes, piece->range->bytes),
 		.height = 1,
 		.depth = 1,
 	};
@@ -302,7 +305,7 @@ void residency_forget(struct core *core, struct range *range)
 {
 	struct residency *residency = &core->residency;
 
-	for (size_t i = 0; range->kind == RANGE_DEVICE && i < range->piece_count; i++) {
+	for (size_t i = 0; range_swaps(range) && i < range->piece_count; i++) {
 		struct piece *piece = &range->pieces[i];
 		if (piece->state == PIECE_FRESH || piece->state == PIECE_SWAPPED) {
 			if (!list_empty(&piece->link))
@@ -344,7 +347,7 @@ static struct piece *find_pieces(
 	struct range *range = span ? memory_find(core, address, span) : NULL;
 
 	*end = NULL;
-	if (!range || range->kind != RANGE_DEVICE)
+	if (!range || !range_swaps(range))
 		return NULL;
 	*end = memory_piece(range, address + span - 1) + 1;
 	return memory_piece(range, address);

@@ -8,7 +8,8 @@
  * The account: gdevd has charged us `charged` bytes of each pool; `made` of them are slots. What neither an object that
  * is not on the device needs, nor one that is to leave, nor a slot that is kept, goes back at once. Always: made <=
  * charged. What is charged may lie in two pools of which neither has room for the next slot: then gdevd charges us for
- * that slot anew, and what is not needed any more goes back.
+ * that slot anew, and what is not needed any more goes back. A slot that is larger than the largest chunk, for an array, is in
+ * memory.
  *
  * A slot is filled by the session alone, and a worker has one session, so nobody can read another's.
  */
