@@ -3,15 +3,17 @@
  * Arrays of every kind, with textures and surfaces, which keep what is in them and their handles while their memory may leave
  * the device. `arrays MIB` makes them, one of MIB MiB among them, and says "made". At each line "round" of its standard input it
  * reads what is in them, by textures and copies, says "round N wrong W", and puts something else there, by surfaces and
- * copies. At another line it destroys them and says "none". It ends at the end of its input.
+ * copies. At "alloc MIB" it allocates memory and says "allocated"; that is looked at, and changed, too. At "drop" it destroys the large
+ * array and says "dropped"; at another line all and says "none". It ends at the end of its input.
  */
 #include "program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SIDE 16
-#define COPIED_MAX 4096 /* elements of the small ones */
+#define HOST_MIN (1 << 18) /* words; as the small ones, at least */
 
 /* fetch: an element of a texture, to memory. put: a value to an element of a surface. */
 static const char texels_ptx[] =
@@ -48,8 +50,8 @@ static struct kind kinds[] = {
 	{"volume with levels", 40, 12, 10, 0, 2, 0},
 	{"large", 4096, 0, 0, 0, 0, 0}, /* rows as many as are wanted */
 };
-#define KINDS (sizeof kinds / sizeof *kinds)
-#define LARGE (&kinds[KINDS - 1])
+#define LARGE (&kinds[sizeof kinds / sizeof *kinds - 1])
+static size_t there = sizeof kinds / sizeof *kinds; /* of them: the large one goes first */
 
 static CUfunction fetch, put;
 static CUdeviceptr fetched;
@@ -172,6 +174,44 @@ static void fill(const struct kind *k, unsigned round, int by_objects)
 	copy(k, 1);
 }
 
+static void say(const char *what)
+{
+	printf("%s\n", what);
+	fflush(stdout);
+}
+
+/* ---- other memory ---- */
+
+static CUdeviceptr memory;
+static size_t memory_words;
+
+static void fill_memory(unsigned round)
+{
+	must(cuMemsetD32(memory, round * 7 + 1, memory_words), "fill memory");
+}
+
+static void allocate(size_t mib, unsigned round)
+{
+	memory_words = mib << 18;
+	must(cuMemAlloc(&memory, memory_words * 4), "allocate memory");
+	fill_memory(round);
+	say("allocated");
+}
+
+static size_t check_memory(unsigned round)
+{
+	size_t found = 0;
+
+	for (size_t done = 0; done < memory_words; done += 1 << 18) {
+		must(cuMemcpyDtoH(host, memory + done * 4, 4 << 18), "copy memory back");
+		for (size_t i = 0; i < 1 << 18; i++)
+			found += host[i] != round * 7 + 1;
+	}
+	if (found)
+		fprintf(stderr, "arrays: round %u: %zu words of memory are wrong\n", round, found);
+	return found;
+}
+
 static void destroy(struct kind *k)
 {
 	if (k->by_objects) {
@@ -182,9 +222,25 @@ static void destroy(struct kind *k)
 		"destroy an array");
 }
 
-static void say(const char *what)
+static void drop(void)
 {
-	printf("%s\n", what);
+	destroy(LARGE);
+	there--;
+	say("dropped");
+}
+
+static void play(unsigned round)
+{
+	size_t found = check_memory(round);
+
+	for (size_t k = 0; k < there; k++) {
+		found += check(&kinds[k], round);
+		fill(&kinds[k], round + 1, kinds[k].by_objects);
+	}
+	if (memory_words)
+		fill_memory(round + 1);
+	must(cuCtxSynchronize(), "wait");
+	printf("round %u wrong %zu\n", round, found);
 	fflush(stdout);
 }
 
@@ -192,32 +248,32 @@ int main(int argc, char **argv)
 {
 	size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
 	CUmodule module;
-	char line[16];
+	char line[32];
 
 	LARGE->height = mib << 6; /* rows of 16 KiB */
-	host = malloc((count(LARGE) + COPIED_MAX) * sizeof *host);
+	host = malloc((count(LARGE) + HOST_MIN) * sizeof *host);
 	if (!host)
 		return 1;
 	fetch = begin_with(texels_ptx, "fetch");
 	must(cuModuleLoadData(&module, texels_ptx), "load the module");
 	must(cuModuleGetFunction(&put, module, "put"), "find put");
 	must(cuMemAlloc(&fetched, SIDE * SIDE * sizeof *host), "allocate");
-	for (size_t k = 0; k < KINDS; k++) {
+	for (size_t k = 0; k < there; k++) {
 		make(&kinds[k]);
 		fill(&kinds[k], 0, 0);
 	}
 	say("made");
-	for (unsigned round = 0; fgets(line, sizeof line, stdin) && line[0] == 'r'; round++) {
-		size_t found = 0;
-		for (size_t k = 0; k < KINDS; k++) {
-			found += check(&kinds[k], round);
-			fill(&kinds[k], round + 1, kinds[k].by_objects);
-		}
-		must(cuCtxSynchronize(), "wait");
-		printf("round %u wrong %zu\n", round, found);
-		fflush(stdout);
+	for (unsigned round = 0; fgets(line, sizeof line, stdin);) {
+		if (!strncmp(line, "alloc ", 6))
+			allocate(strtoul(line + 6, NULL, 10), round);
+		else if (!strcmp(line, "round\n"))
+			play(round++);
+		else if (!strcmp(line, "drop\n"))
+			drop();
+		else
+			break;
 	}
-	for (size_t k = 0; k < KINDS; k++)
+	for (size_t k = 0; k < there; k++)
 		destroy(&kinds[k]);
 	say("none");
 	getchar();

@@ -126,6 +126,20 @@ class Arrays(unittest.TestCase):
             self.assertGreater(self.session(gdevd, program)["swap_out_bytes"], 250 * MIB)
             self.end(gdevd, [program])
 
+    def test_own_memory(self):
+        """a program whose arrays have left, and which has filled the device with other memory since, gets its arrays back"""
+        with self.hardware(FAKE_CUDA_MEMORY="1536") as gdevd:
+            first, second = Program(gdevd, 230), Program(gdevd, 300)
+            self.wait_until(lambda: self.session(gdevd, first)["swapped_bytes"] >= 230 * MIB, "the first one's arrays have left")
+            self.assertEqual(second.ask("drop"), "dropped")
+            self.wait_until(lambda: self.session(gdevd, second)["memory_bytes"] < CONTEXT + 20 * MIB, "the large one is gone")
+            self.assertEqual(first.ask("alloc 300"), "allocated")
+            self.assertGreater(self.session(gdevd, first)["memory_bytes"], CONTEXT + 300 * MIB)
+            for _ in range(2):
+                self.round(first)
+            self.assertGreater(self.session(gdevd, first)["mapped_bytes"], 0)
+            self.end(gdevd, [first, second])
+
 
 if __name__ == "__main__":
     integ.main()

@@ -258,16 +258,22 @@ static const struct piece *piece_of(struct fixture *fixture)
 	return memory_piece(memory_find(fixture->core, TEST_DEVICE, 1), TEST_DEVICE);
 }
 
-static void evict(struct fixture *fixture)
+static void order(struct fixture *fixture, uint32_t flags)
 {
-	struct control_evict order = {
-		.header = {sizeof order, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
+	struct control_evict message = {
+		.header = {sizeof message, CONTROL_EVICT, CONTROL_VERSION, 9, 0},
 		.bytes = ARRAY_BYTES + MEMORY_SLACK_BYTES,
 		.swapped = ARRAY_BYTES + MEMORY_SLACK_BYTES,
+		.flags = flags,
 	};
 
-	tell(fixture, &order, NULL, 0);
+	tell(fixture, &message, NULL, 0);
 	fixture_run(fixture);
+}
+
+static void evict(struct fixture *fixture)
+{
+	order(fixture, 0);
 	grant(fixture, RESOURCE_COPY_FROM_DEVICE);
 	drain(fixture);
 	assert_int_equal(piece_of(fixture)->state, PIECE_SWAPPED);
@@ -335,6 +341,17 @@ static void an_array_that_has_no_room_is_an_error_and_stays_in_swap(void **state
 	assert_int_equal(session_error(fixture), 0);
 }
 
+/* Without it the session could not go on. */
+static void an_array_does_not_leave_for_a_limit(void **state)
+{
+	struct fixture *fixture = *state;
+
+	order(fixture, EVICT_LIMIT);
+	assert_int_equal(piece_of(fixture)->state, PIECE_RESIDENT);
+	assert_int_equal(fixture->core->memory.used_bytes, ARRAY_BYTES);
+	assert_false(fixture->core->residency.ordered);
+}
+
 static void an_array_is_freed_where_it_is(void **state)
 {
 	struct fixture *fixture = *state;
@@ -363,6 +380,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			an_array_that_has_no_room_is_an_error_and_stays_in_swap, setup_leaving,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_does_not_leave_for_a_limit, setup_leaving, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_array_is_freed_where_it_is, setup_leaving, teardown),
 	};

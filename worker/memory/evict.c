@@ -72,7 +72,10 @@ void residency_say_evicted(struct core *core, int status, bool retired)
 	swap_settle(core);
 	trace_swap(core, TRACE_SWAP_ORDER, NULL, residency->given_bytes, residency->ordered_ns,
 		trace_time(core));
-	control_send(core, &answer, NULL, 0);
+	if (evict_is_own(&residency->order))
+		residency->gave_nothing = !residency->given_bytes;
+	else
+		control_send(core, &answer, NULL, 0);
 	residency->ordered = false;
 	evict_eased(core);
 	if (residency->waits)
@@ -254,7 +257,8 @@ static void prepare_slots(struct core *core, struct piece *piece)
 	uint64_t begin_ns = trace_time(core), end_ns;
 
 	if (!error)
-		error = swap_get(core, piece->bytes, &piece->slot);
+		error = (piece->uncharged ? swap_get_anew : swap_get)(
+			core, piece->bytes, &piece->slot);
 	end_ns = trace_time(core);
 	if (!error && piece->slot->pool == SWAP_FILE)
 		error = swap_make_buffer(core, &core->swap.out);
@@ -286,7 +290,8 @@ static void write_job(struct job *job)
 		bool written;
 		core_lock(core);
 		piece = next_leaving(core);
-		written = piece && residency_is_written(core, piece);
+		/* What is not charged for gets its slot, which is, also if nothing is in it. */
+		written = piece && (residency_is_written(core, piece) || piece->uncharged);
 		if (piece && !written)
 			to_be_dropped(core, piece);
 		core_unlock(core);
@@ -526,14 +531,17 @@ uint64_t evict_tick(struct core *core, uint64_t now_ns)
 
 /* ---- what is to leave ---- */
 
-/* Whether host swap is charged for it, beside what is chosen already. An array leaves as a whole, also if less is ordered: what
- * is lacking then is charged later (swap_get()). */
-static bool has_swap(const struct core *core, const struct piece *piece, uint64_t chosen)
+/* An array leaves as a whole, also if less is ordered: what host swap is not charged for then is charged slot by slot. It does
+ * not leave for a limit, below which its session could not go on. */
+static bool may_leave(const struct core *core, struct piece *piece, uint64_t chosen)
 {
-	uint64_t promised = core->residency.promised_bytes;
+	const struct residency *residency = &core->residency;
+	uint64_t promised = residency->promised_bytes - min_of(chosen, residency->promised_bytes);
 
-	return piece->range->array ? chosen < promised
-				   : piece->bytes <= promised - min_of(chosen, promised);
+	piece->uncharged = piece->bytes > promised;
+	if (piece->range->array)
+		return promised && !evict_holds_launches(residency);
+	return !piece->uncharged || evict_is_own(&residency->order);
 }
 
 /* The least preferred first, until there is enough, or no swap space for more. Objects that the client has mapped for
@@ -550,7 +558,7 @@ static void choose_pieces(struct core *core, uint64_t bytes)
 		for (size_t i = range->piece_count;
 			i-- && !range->mapped && !range->stays && chosen < bytes;) {
 			struct piece *piece = &range->pieces[i];
-			if (piece->state != PIECE_RESIDENT || !has_swap(core, piece, chosen))
+			if (piece->state != PIECE_RESIDENT || !may_leave(core, piece, chosen))
 				continue;
 			piece->state = PIECE_LEAVING;
 			residency->stopped |= range->lent;
@@ -655,6 +663,17 @@ static void begin_order(struct core *core, const struct control_evict *order)
 	evict_begin(core);
 }
 
+/* Another order comes in its place: those that wait for it look again. */
+static void forget_own(struct core *core)
+{
+	struct residency *residency = &core->residency;
+
+	if (!residency->waits || !evict_is_own(&residency->next))
+		return;
+	residency->waits = false;
+	residency_wake(core);
+}
+
 /* gdevd has one at a time, but does not know of that of the gdevd before it. */
 void residency_evict(struct core *core, const struct control_evict *order)
 {
@@ -670,15 +689,52 @@ void residency_evict(struct core *core, const struct control_evict *order)
 		begin_order(core, order);
 		return;
 	}
+	forget_own(core);
 	residency->next = *order;
 	residency->waits = true;
 	residency->promised_bytes += order->swapped;
+}
+
+/* Whether something of the session is on the device that can be used from the host, too. */
+static bool has_other_memory(struct core *core)
+{
+	const struct memory *memory = &core->memory;
+
+	for (size_t i = 0; i < memory->range_count; i++) {
+		const struct range *range = memory->ranges[i];
+		if (range->kind != RANGE_DEVICE || !range->ready || range->mapped || range->stays)
+			continue;
+		for (size_t j = 0; j < range->piece_count; j++)
+			if (range->pieces[j].state == PIECE_RESIDENT)
+				return true;
+	}
+	return false;
+}
+
+bool evict_for_array(struct core *core, uint64_t bytes)
+{
+	struct residency *residency = &core->residency;
+	const struct control_evict order = {.bytes = bytes, .flags = EVICT_LIMIT};
+	bool again = !residency->gave_nothing;
+
+	residency->gave_nothing = false;
+	if (!again || residency->waits || !has_other_memory(core))
+		return false;
+	forget_wishes(residency);
+	if (residency->ordered) {
+		residency->next = order;
+		residency->waits = true;
+	} else {
+		begin_order(core, &order);
+	}
+	return true;
 }
 
 void residency_lost(struct core *core)
 {
 	struct residency *residency = &core->residency;
 
+	forget_own(core);
 	residency->waits = false;
 	if (residency->suspended) {
 		residency->suspended = false;

@@ -89,7 +89,13 @@ static void map_wanted(struct core *core)
 {
 	struct residency *residency = &core->residency;
 	struct piece *piece, *next;
+	uint64_t arrays = 0;
 
+	list_for_each (piece, &residency->wanted, link)
+		if (piece->range->array)
+			arrays += piece->bytes;
+	if (arrays && evict_for_array(core, arrays))
+		return;
 	list_for_each_safe (piece, next, &residency->wanted, link)
 		if (!piece->served)
 			take_wanted(core, piece, true);

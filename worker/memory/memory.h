@@ -67,6 +67,7 @@ struct piece {
 	bool written;               /* something was put there by a copy, a fill, or from swap */
 	bool to_be_mapped;          /* LOADING: from its slot, not brought in */
 	bool copied;     /* RESIDENT: was wanted back while it was WRITING, and is read yet */
+	bool uncharged;  /* LEAVING: host swap for it has not been charged with the order */
 	unsigned served; /* commands that work in its slot */
 };
 

@@ -157,7 +157,8 @@ void residency_submit_moves(struct core *core, uint32_t which)
 
 bool residency_copied(struct core *core, const struct command *command, uint64_t used_ns)
 {
-	if (!command->moved || command->resource != RESOURCE_COPY_FROM_DEVICE)
+	if (!command->moved || command->resource != RESOURCE_COPY_FROM_DEVICE ||
+		evict_is_own(&core->residency.order))
 		return false;
 	core->residency.copied_ns += used_ns;
 	return true;

@@ -80,15 +80,17 @@ struct residency {
 	int failed;
 	struct single_job trim;
 	struct control_evict order;
-	uint64_t ordered_ns;       /* when it came; 0: nobody traces */
-	bool ordered;              /* and it was not said yet how it was carried out, */
-	struct control_evict next; /* after which this one comes, of a gdevd that is new, */
-	bool waits;                /* if there is one */
+	uint64_t ordered_ns; /* when it came; 0: nobody traces */
+	bool ordered;        /* and it was not said yet how it was carried out, */
+	struct control_evict
+		next; /* after which this one comes, of a gdevd that is new, or of our own, */
+	bool waits;   /* if there is one */
 	uint64_t given_bytes, prepared_bytes, moving_bytes;
 	uint64_t promised_bytes; /* of swap space, for what has not left yet */
 	uint64_t copied_ns;      /* by the copy engine, for the order */
 	unsigned going;          /* pieces that are WRITING or GOING */
 	bool kept;               /* something that was to leave was wanted back */
+	bool gave_nothing;       /* the last order of our own */
 	bool eases;              /* gdevd waits for EASED, */
 	uint64_t after;          /* which is said when no command up to this one is in flight */
 	bool stopped;            /* direct copies, until the order has been carried out */
@@ -141,6 +143,11 @@ static inline bool evict_holds_launches(const struct residency *residency)
 {
 	return residency->evicting && residency->order.flags & EVICT_LIMIT;
 }
+/* The session's own order, of which gdevd knows nothing: evict_for_array(). */
+static inline bool evict_is_own(const struct control_evict *order)
+{
+	return !order->header.type;
+}
 /* A launch is held. If its stream has nothing on the device, evict_tick() lets it go after a while. */
 void evict_hold_launch(struct core *core);
 uint64_t evict_tick(struct core *core, uint64_t now_ns);
@@ -190,6 +197,9 @@ void residency_gone(struct core *core);
 /* A piece that leaves is wanted back. True: it is there. */
 bool evict_rescue(struct core *core, struct piece *piece);
 void evict_rescue_all(struct core *core);
+/* Nobody has room for an array of ours: other memory of the session leaves for it, and is used from the host then. Launches wait
+ * until it has left, and ask again. False: there is none. */
+bool evict_for_array(struct core *core, uint64_t bytes);
 /* Begins to carry out gdevd's order, unless something is being brought in just now. */
 void evict_begin(struct core *core);
 /* The session's objects, those that should be on the device first. malloc'ed. */

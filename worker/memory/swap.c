@@ -504,20 +504,17 @@ static int get_slot(
 }
 
 /* No buffer takes what is larger than the largest chunk: it has to be in memory. gdevd charges for a chunk's worth at a time. */
-static int get_large(struct core *core, uint64_t bytes, struct swap_slot **result)
+static int make_large(struct core *core, uint64_t bytes, bool charged, struct swap_slot **result)
 {
 	uint64_t taken = 0, part;
 	int error = 0;
 
-	*result = get_kept(core, bytes);
-	if (*result)
-		return 0;
 	for (; taken < bytes && !error; taken += error ? 0 : part) {
 		enum swap_pool pool;
 		bool left;
 		part = min_of(bytes - taken, (uint64_t)DEVICE_CHUNK_MAX);
 		core_lock(core);
-		left = take_charged(&core->swap, SWAP_MEMORY, part);
+		left = charged && take_charged(&core->swap, SWAP_MEMORY, part);
 		core_unlock(core);
 		error = left ? 0 : charge_anew(core, part, SLOT_IN_MEMORY, &pool);
 	}
@@ -530,8 +527,19 @@ static int get_large(struct core *core, uint64_t bytes, struct swap_slot **resul
 
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
-	return bytes > DEVICE_CHUNK_MAX ? get_large(core, bytes, result)
-					: get_slot(core, bytes, SLOT_ANYWHERE, result);
+	if (bytes <= DEVICE_CHUNK_MAX)
+		return get_slot(core, bytes, SLOT_ANYWHERE, result);
+	*result = get_kept(core, bytes);
+	return *result ? 0 : make_large(core, bytes, true, result);
+}
+
+int swap_get_anew(struct core *core, uint64_t bytes, struct swap_slot **result)
+{
+	*result = get_kept(core, bytes);
+	if (*result)
+		return 0;
+	return bytes <= DEVICE_CHUNK_MAX ? get_anew(core, bytes, SLOT_ANYWHERE, result)
+					 : make_large(core, bytes, false, result);
 }
 
 int swap_to_memory(struct core *core, struct swap_slot **slot)

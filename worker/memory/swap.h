@@ -64,6 +64,8 @@ void swap_finish(struct core *core);
 /* Unlocked, may block: in a job. -ENOMEM: the host has no more memory; -ENOSPC: nor has the disk. The contents are
  * whatever this session left there, or zeros. */
 int swap_get(struct core *core, uint64_t bytes, struct swap_slot **slot);
+/* The same, for what we have been charged nothing for. */
+int swap_get_anew(struct core *core, uint64_t bytes, struct swap_slot **slot);
 /* With the lock: it is free for the next. */
 void swap_put(struct core *core, struct swap_slot *slot);
 
