@@ -14,41 +14,67 @@
 #include "gdev/error.h"
 #include "worker/core.h"
 
+static struct device_ops ops;
+
 /* ---- arrays ---- */
 
-/* The null backend copies by address: an array is memory as long as it lives, and nothing is there before and after. */
+/* The null backend copies by address: an array is memory as long as it lives, or as its chunk is mapped, and nothing is there
+ * before and after. */
 struct device_array {
 	uint64_t address, bytes;
+	bool leaves;
 };
 
 static unsigned textures;
 
 static uint64_t array_bytes(const struct array_shape *shape)
 {
-	return DEVICE_CHUNK_MIN;
-}
-
-static int array_create(struct device_space *space, uint64_t address,
-	const struct array_shape *shape, struct device_array **array, struct device_chunk **chunk)
-{
 	struct texture plain;
 	uint64_t bytes;
 
-	if (!array_layout(shape, address, &plain, &bytes))
+	if (!array_layout(shape, 0, &plain, &bytes))
 		abort();
+	return align_up(bytes, DEVICE_CHUNK_MIN);
+}
+
+static int array_chunk(struct device_array *array, struct device_chunk **chunk)
+{
+	return ops.chunk_create(NULL, array->bytes, chunk);
+}
+
+static int array_create(struct device_space *space, uint64_t address,
+	const struct array_shape *shape, struct device_array **out, struct device_chunk **chunk)
+{
+	struct device_array *array;
+	int error;
+
 	if (shape->levels == 1)
 		return -ENOTSUP;
-	*array = malloc(sizeof **array);
-	**array = (struct device_array){address, align_up(bytes, DEVICE_CHUNK_MIN)};
-	if (mmap((void *)address, (*array)->bytes, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+	array = malloc(sizeof *array);
+	*array = (struct device_array){address, array_bytes(shape), shape->height != 0};
+	*out = array;
+	if (!array->leaves) {
+		if (mmap((void *)address, array->bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+			    0) == MAP_FAILED)
+			abort();
+		return 0;
+	}
+	error = array_chunk(array, chunk);
+	if (error) {
+		free(array);
+		return error;
+	}
+	error = ops.map(space, address, *chunk, false);
+	if (error)
 		abort();
 	return 0;
 }
 
 static void array_destroy(struct device_array *array)
 {
-	memory_reserve_again(array->address, array->bytes);
+	if (!array->leaves)
+		memory_reserve_again(array->address, array->bytes);
 	free(array);
 }
 
@@ -107,8 +133,6 @@ static void submit(struct device_queue *queue, struct device_command *command)
 
 /* ---- the device ---- */
 
-static struct device_ops ops;
-
 const struct device_ops *session_device_ops(void)
 {
 	ops = *device_ops_find("null");
@@ -120,6 +144,7 @@ const struct device_ops *session_device_ops(void)
 	ops.check_report = tell_report;
 	ops.array_bytes = array_bytes;
 	ops.array_create = array_create;
+	ops.array_chunk = array_chunk;
 	ops.array_destroy = array_destroy;
 	ops.texture_create = texture_create;
 	ops.texture_destroy = texture_destroy;
