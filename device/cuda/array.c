@@ -260,8 +260,14 @@ static CUresult make_either(
 {
 	CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
-	if (may_be_deferred(array->space->device, shape))
+	if (may_be_deferred(array->space->device, shape)) {
 		result = make_deferred(array, shape, chunk);
+		if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
+			log_info(
+				"an array of %u x %u x %u elements stays on the device: the driver does not "
+				"map its memory (error %d)",
+				shape->width, shape->height, shape->depth, (int)result);
+	}
 	if (result && result != CUDA_ERROR_OUT_OF_MEMORY)
 		result = make(array, shape, 0);
 	return result;
