@@ -503,20 +503,36 @@ static int get_slot(
 	return any ? error : get_anew(core, bytes, place, result);
 }
 
+/* Room for a part of a slot in memory: of what is left, if that is for it, else for more. gdevd is not asked to have others
+ * move to their files, for which it might wait for our own. */
+static int take_memory(struct core *core, uint64_t bytes, bool charged)
+{
+	enum swap_pool pool;
+	bool left;
+	int error;
+
+	core_lock(core);
+	left = charged && take_charged(&core->swap, SWAP_MEMORY, bytes);
+	core_unlock(core);
+	if (left)
+		return 0;
+	error = charge_anew(core, bytes, SLOT_ANYWHERE, &pool);
+	if (error || pool == SWAP_MEMORY)
+		return error;
+	give_back(core, pool, bytes);
+	return -ENOMEM;
+}
+
 /* No buffer takes what is larger than the largest chunk: it has to be in memory. gdevd charges for a chunk's worth at a time. */
 static int make_large(struct core *core, uint64_t bytes, bool charged, struct swap_slot **result)
 {
-	uint64_t taken = 0, part;
+	uint64_t taken = 0;
 	int error = 0;
 
-	for (; taken < bytes && !error; taken += error ? 0 : part) {
-		enum swap_pool pool;
-		bool left;
-		part = min_of(bytes - taken, (uint64_t)DEVICE_CHUNK_MAX);
-		core_lock(core);
-		left = charged && take_charged(&core->swap, SWAP_MEMORY, part);
-		core_unlock(core);
-		error = left ? 0 : charge_anew(core, part, SLOT_IN_MEMORY, &pool);
+	while (taken < bytes && !error) {
+		uint64_t part = min_of(bytes - taken, (uint64_t)DEVICE_CHUNK_MAX);
+		error = take_memory(core, part, charged);
+		taken += error ? 0 : part;
 	}
 	if (!error)
 		error = make_slot(core, bytes, result);
