@@ -109,19 +109,18 @@ static __device__ void read_page(DeviceLoop *loop, search s, gloop_u64 at, unsig
 		});
 }
 
-static __device__ void search_words(
-	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w);
+/* A task of the kernel's own code: for some of the words, from w on, on a page. */
+struct search_words {
+	search s;
+	gloop_u64 at;
+	unsigned bytes, turn, w;
 
-/* The only place that posts it: each lambda has code of its own. */
-static __device__ void post_search(
-	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
-{
-	loop->postTask([=](DeviceLoop *loop) { search_words(loop, s, at, bytes, turn, w); });
-}
+	__device__ void operator()(DeviceLoop *loop) const;
+};
 
-static __device__ void search_words(
-	DeviceLoop *loop, search s, gloop_u64 at, unsigned bytes, unsigned turn, unsigned w)
+__device__ __forceinline__ void search_words::operator()(DeviceLoop *loop) const
 {
+	unsigned w = this->w;
 	unsigned end = w + s.at_once < s.count ? w + s.at_once : s.count;
 	gloop_u64 next = at + bytes - OVERLAP;
 	const char *page = gloop::global(s.pages + turn * loop->page_bytes());
@@ -131,7 +130,7 @@ static __device__ void search_words(
 	for (; w < end; w++)
 		match(page, bytes - OVERLAP, bytes, &words[w], &counts[w]);
 	if (w < s.count) {
-		post_search(loop, s, at, bytes, turn, w);
+		loop->postTask(search_words{s, at, bytes, turn, w});
 	} else if (next + OVERLAP >= s.text_bytes) {
 		__syncthreads();
 		log_from(loop, s, 0);
@@ -150,7 +149,7 @@ static __device__ void search_page(
 
 	if (next + OVERLAP < s.text_bytes)
 		read_page(loop, s, next, !turn);
-	post_search(loop, s, at, bytes, turn, 0);
+	loop->postTask(search_words{s, at, bytes, turn, 0});
 }
 
 static __device__ void read_words(DeviceLoop *loop, search s, unsigned have)
@@ -185,7 +184,7 @@ static __device__ bool share_out(search *s, unsigned words)
 extern "C" __global__ void grep(gloop_grid grid, struct word *words, int *counts, char *pages,
 	long long *ahead, unsigned count, gloop_u64 text_bytes, unsigned at_once)
 {
-	gloop::run(grid, [=](DeviceLoop *loop) {
+	gloop::run<search_words>(grid, [=](DeviceLoop *loop) {
 		search s = {pages + 2 * blockIdx.x * loop->page_bytes(), ahead + blockIdx.x, words,
 			counts, 0, 0, at_once, text_bytes};
 

@@ -161,8 +161,8 @@ void gather_leave(struct gdev_datablock *block)
 }
 
 /* Those from `first` on that lie side by side, in one copy. The slot after them. */
-static int send_run(
-	struct gdev_graph *graph, struct gather *gather, unsigned lane, unsigned first, unsigned *end)
+static int send_run(struct gdev_graph *graph, struct gather *gather, unsigned lane, unsigned first,
+	unsigned *end)
 {
 	struct gdev_copy copy;
 	unsigned last = first;

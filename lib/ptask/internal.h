@@ -83,7 +83,7 @@ int lanes_error(struct gdev_graph *graph);
 struct buffer {
 	struct list link; /* of its class, when free: the longest unused last */
 	uint64_t address;
-	unsigned device, class; /* class: or BUFFER_GATHERED */
+	unsigned device, class;   /* class: or BUFFER_GATHERED */
 	uint64_t used[LANES_MAX]; /* of each lane: the last command that uses it */
 };
 

@@ -29,6 +29,36 @@ extern "C" __global__ void count(gloop_grid grid, unsigned *counts, unsigned ste
 	gloop::run(grid, [=](DeviceLoop *loop) { step(loop, counts, steps); });
 }
 
+static __device__ void step_by_address(DeviceLoop *loop, unsigned *counts, unsigned left);
+
+/* Of the kernel's own code. */
+struct own_step {
+	unsigned *counts;
+	unsigned left;
+
+	__device__ void operator()(DeviceLoop *loop) const
+	{
+		if (!left)
+			return;
+		counts[blockIdx.x * blockDim.x + threadIdx.x]++;
+		if (left % 3)
+			loop->postTask(own_step{counts, left - 1});
+		else
+			step_by_address(loop, counts, left - 1);
+	}
+};
+
+static __device__ void step_by_address(DeviceLoop *loop, unsigned *counts, unsigned left)
+{
+	loop->postTask([=](DeviceLoop *loop) { own_step{counts, left}(loop); });
+}
+
+/* As count; two of three callbacks are not called by address. */
+extern "C" __global__ void count_in_own_code(gloop_grid grid, unsigned *counts, unsigned steps)
+{
+	gloop::run<own_step>(grid, [=](DeviceLoop *loop) { own_step{counts, steps}(loop); });
+}
+
 /* As much as a callback may capture. */
 struct much {
 	unsigned long long words[GLOOP_CAPTURE_BYTES / 8 - 1];

@@ -27,13 +27,13 @@
 
 enum { COUNT_BLOCKS = 5, COUNT_THREADS = 64, COUNT = COUNT_BLOCKS * COUNT_THREADS };
 
-static void check_count(
-	const struct gloop_options *options, unsigned steps, struct gloop_report *report)
+static void check_count_by(const char *kernel, const struct gloop_options *options, unsigned steps,
+	struct gloop_report *report)
 {
 	CUdeviceptr counts = device_bytes(COUNT * sizeof(unsigned), NULL);
 	unsigned got[COUNT];
 
-	assert_int_equal(run("count", COUNT_BLOCKS, COUNT_THREADS, options, report,
+	assert_int_equal(run(kernel, COUNT_BLOCKS, COUNT_THREADS, options, report,
 				 parameters(&counts, &steps)),
 		0);
 	take_bytes(got, counts, sizeof(got));
@@ -41,6 +41,13 @@ static void check_count(
 		assert_int_equal(got[i], steps);
 	assert_int_equal(report->callbacks, COUNT_BLOCKS * steps);
 	assert_int_equal(report->requests, 0);
+}
+
+static void check_count(
+	const struct gloop_options *options, unsigned steps, struct gloop_report *report)
+{
+	check_count_by("count", options, steps, report);
+	check_count_by("count_in_own_code", options, steps, report);
 }
 
 static void test_tasks_run_in_every_thread(void **state)
