@@ -13,8 +13,6 @@
 
 #include "base/list.h"
 
-struct user;
-
 /* What a user has to be closed, in order. */
 struct closer_queue {
 	struct list waiting; /* struct closing */

@@ -7,7 +7,6 @@
 #define GDEV_GDEVD_CONFIG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -338,8 +338,6 @@ void daemon_maybe_leave(struct daemon *daemon);
  * restarts; after that, nothing that there is. */
 uint32_t daemon_new_id(struct daemon *daemon);
 
-struct client;
-
 /* devices.c */
 /* Makes the devices of the configuration. */
 int devices_init(struct daemon *daemon);

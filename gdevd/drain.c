@@ -9,8 +9,6 @@
 #include "gdevd/daemon.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "gdev/error.h"

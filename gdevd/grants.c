@@ -13,7 +13,6 @@
 #include <sys/sysinfo.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 
 /* How long nobody sleeps after a holder was told to leave that cannot hand over by itself, where there are processors
  * enough for that and a device that would stand still: waking two processes takes up to 100 us. */

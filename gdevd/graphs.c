@@ -9,7 +9,6 @@
 #include "gdevd/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

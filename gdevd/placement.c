@@ -8,8 +8,6 @@
  */
 #include "gdevd/placement.h"
 
-#include <stddef.h>
-
 #define LOAD_STEPS 4
 /* With less than this part of its memory free, a device has no room to speak of. */
 #define TIGHT_PART 8

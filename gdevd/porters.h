@@ -16,13 +16,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "base/list.h"
 #include "base/paths.h"
 #include "gdevd/deadlines.h"
 
-struct user;
 struct users;
 
 /* What is known of all. */

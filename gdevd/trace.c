@@ -7,9 +7,7 @@
 #include "gdevd/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

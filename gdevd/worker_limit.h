@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 struct daemon;
-struct device;
 struct worker;
 
 /* Of its own: what is compiled, stacks, and the session's part of host swap. */

@@ -13,7 +13,6 @@
 #include "gdevd/worker_cgroup.h"
 
 struct device;
-struct worker;
 
 struct worker_start {
 	uv_work_t work;

@@ -8,7 +8,6 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"

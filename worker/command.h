@@ -17,12 +17,6 @@
 #include "worker/service.h"
 #include "worker/stream.h"
 
-struct core;
-struct event_wait;
-struct function;
-struct graph;
-struct module;
-
 enum command_state {
 	COMMAND_QUEUED,    /* in stream->queued */
 	COMMAND_SUBMITTED, /* lent to the device */

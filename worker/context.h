@@ -18,8 +18,6 @@
 #include "worker/control.h"
 #include "worker/service.h"
 
-struct core;
-
 enum context_state {
 	CONTEXT_OPEN,
 	CONTEXT_LEAVING, /* the objects leave the device; a record that comes meanwhile calls it off */

@@ -19,7 +19,6 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "proto/control.h"
 #include "proto/session.h"
 
 struct core;

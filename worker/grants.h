@@ -21,11 +21,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "proto/control.h"
 #include "worker/busy.h"
 
-struct command;
-struct core;
 struct stream;
 
 enum grant_state {

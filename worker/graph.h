@@ -7,7 +7,6 @@
 
 struct command;
 struct core;
-struct graph;
 
 /* Immediate records. With the lock. */
 void graph_begin(struct command *command);

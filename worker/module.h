@@ -15,9 +15,6 @@
 #include "worker/service.h"
 #include "worker/stream.h"
 
-struct command;
-struct core;
-struct range;
 struct request;
 
 struct module {

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"

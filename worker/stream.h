@@ -31,8 +31,6 @@
 #include "worker/service.h"
 
 struct command;
-struct core;
-struct device_queue;
 struct record_stream;
 
 struct stream {

@@ -6,7 +6,6 @@
 #ifndef GDEV_WORKER_TABLE_H
 #define GDEV_WORKER_TABLE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct table_slot {

@@ -3,7 +3,6 @@
  * Completion: the worker's half of the protocol at struct session_timeline, and what in the worker waits for the
  * same values. With the core's lock.
  */
-#include <errno.h>
 
 #include "worker/command.h"
 #include "worker/core.h"

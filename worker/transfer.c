@@ -5,7 +5,6 @@
  * worse. A long copy goes to the device in pieces, one after another, so that copies of other streams
  * and a revoked grant wait for a piece at most.
  */
-#include <errno.h>
 
 #include "base/cleanup.h"
 #include "gdev/error.h"

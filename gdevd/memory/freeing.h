@@ -12,7 +12,6 @@
 #include "gdevd/memory/memory.h"
 
 struct daemon;
-struct freeing;
 
 /* Takes the descriptors over, of which some may be -1, and sets them to that. NULL: they are closed already. */
 struct freeing *freeing_begin(struct daemon *daemon, struct user *user, int *fds, size_t count);

@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "gdevd/daemon.h"
 #include "gdevd/memory/residency.h"
-#include "proto/session.h"
 
 #define COPY_BYTES_A_NS_LEAST 1 /* who needs the room pays for no slower copying than that */
 

@@ -6,8 +6,6 @@
  */
 #include "gdevd/daemon.h"
 
-#include <errno.h>
-
 #include "base/cleanup.h"
 
 #define POOL_PART 8 /* of the device's memory: what the pool may hold, if nobody says otherwise */

@@ -5,13 +5,10 @@
 #include "gdevd/memory/residency.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "gdevd/daemon.h"
-#include "proto/session.h"
 
 #define EXCHANGE_BYTES (64ull << 20)
 

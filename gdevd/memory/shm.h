@@ -32,11 +32,6 @@
 #define SHM_ATTACHED_MAX 4096 /* attachments of a segment by a session */
 
 struct porter_limits;
-struct daemon;
-struct device;
-struct session;
-struct vgpu;
-struct worker;
 
 /* Of a virtual GPU. */
 struct shm {

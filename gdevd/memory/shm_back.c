@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "gdev/error.h"
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"

@@ -6,7 +6,6 @@
  * client has ever told it anything, and it keeps nothing of what it has carried.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"

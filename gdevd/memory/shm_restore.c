@@ -21,7 +21,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
 #include "proto/session.h"

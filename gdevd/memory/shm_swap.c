@@ -20,12 +20,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "gdevd/daemon.h"
 #include "gdevd/memory/shm.h"
 

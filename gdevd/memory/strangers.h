@@ -21,7 +21,6 @@
 #include "proto/control.h"
 
 struct device;
-struct worker;
 
 /* Of a device. */
 struct strangers {

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "gdevd/daemon.h"
 
 #define LOOK_NS NS_PER_S               /* at the swap files */

@@ -18,10 +18,7 @@
 #include "gdevd/memory/memory.h"
 #include "gdevd/memory/residency.h"
 
-struct daemon;
 struct ledger_session;
-struct vgpu;
-struct worker;
 
 /* The machine's, for all devices. */
 struct swap {

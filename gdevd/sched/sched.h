@@ -28,7 +28,6 @@
 #define GDEV_GDEVD_SCHED_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -40,9 +39,6 @@
 #define SCHED_NODE_BYTES 96  /* of a policy's own, in a node */
 #define SCHED_QUEUE_BYTES 64 /* … and in a queue */
 #define SCHED_SETTINGS 4
-
-struct sched;
-struct sched_policy;
 
 /* What contends in a queue: a group or an entity. All members are the arbiter's to write, but `private`. */
 struct sched_node {

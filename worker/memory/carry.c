@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
-#include "gdev/error.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"
 

@@ -5,13 +5,10 @@
  * written out, several at a time, and each gives its memory back as soon as it is. Until it is unmapped, a
  * piece that is wanted back is listed again, and not a byte moves (rule 6).
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/memory/residency.h"

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"

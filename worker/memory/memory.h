@@ -25,12 +25,6 @@
 #include "worker/control.h"
 #include "worker/service.h"
 
-struct command;
-struct core;
-struct device_array;
-struct device_chunk;
-struct swap_slot;
-
 #define MEMORY_SLACK_BYTES (64ull << 20)
 /* Each costs the worker a mapping or two, of which a process has 65530. */
 #define HOST_RANGES_MAX 16384

@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "gdev/error.h"
 #include "worker/core.h"
 #include "worker/memory/memory.h"
 #include "worker/memory/swap.h"

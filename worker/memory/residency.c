@@ -5,11 +5,9 @@
 #include "worker/memory/residency.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "gdev/error.h"
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"

@@ -33,13 +33,8 @@
 #include "worker/service.h"
 #include "worker/stream.h"
 
-struct command;
-struct core;
 struct device_copy;
 struct device_fill;
-struct device_queue;
-struct piece;
-struct range;
 
 /* Some work of which there is at most one at a time. */
 struct single_job {

@@ -4,7 +4,6 @@
  * bytes; nothing is brought in. The commands before it on its stream are done when it starts: what is
  * on the device and what is in swap could otherwise overtake each other.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -5,7 +5,6 @@
 #include "worker/memory/shm.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>

@@ -18,10 +18,7 @@
 #include "worker/service.h"
 #include "worker/stream.h"
 
-struct command;
-struct core;
 struct device_command;
-struct device_queue;
 
 /* Where a segment is, as far as this session's commands are concerned (docs/memory.md, rule 12). */
 enum shared_place {

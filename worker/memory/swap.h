@@ -23,8 +23,6 @@
 #include "proto/control.h"
 #include "worker/service.h"
 
-struct core;
-
 struct swap_buffer {
 	void *base; /* of DEVICE_CHUNK_MAX bytes, registered; NULL: not made yet */
 	bool lent;
