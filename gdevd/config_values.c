@@ -53,46 +53,36 @@ static int parse_units(const char *text, const struct unit *units, uint64_t *val
 	return 0;
 }
 
-/* "512M", "4G", "2 TiB", "4096": bytes; powers of two. -EINVAL, -ERANGE. */
-static int parse_size(const char *text, uint64_t *bytes)
-{
-	static const struct unit units[] = {
-		{"", 1},
-		{"b", 1},
-		{"k", 1ull << 10},
-		{"kb", 1ull << 10},
-		{"kib", 1ull << 10},
-		{"m", 1ull << 20},
-		{"mb", 1ull << 20},
-		{"mib", 1ull << 20},
-		{"g", 1ull << 30},
-		{"gb", 1ull << 30},
-		{"gib", 1ull << 30},
-		{"t", 1ull << 40},
-		{"tb", 1ull << 40},
-		{"tib", 1ull << 40},
-		{NULL, 0},
-	};
-
-	return parse_units(text, units, bytes);
-}
+/* "512M", "4G", "2 TiB", "4096": bytes; powers of two. */
+static const struct unit sizes[] = {
+	{"", 1},
+	{"b", 1},
+	{"k", 1ull << 10},
+	{"kb", 1ull << 10},
+	{"kib", 1ull << 10},
+	{"m", 1ull << 20},
+	{"mb", 1ull << 20},
+	{"mib", 1ull << 20},
+	{"g", 1ull << 30},
+	{"gb", 1ull << 30},
+	{"gib", 1ull << 30},
+	{"t", 1ull << 40},
+	{"tb", 1ull << 40},
+	{"tib", 1ull << 40},
+	{NULL, 0},
+};
 
 /* "5ms", "100us", "10s", "10 min": nanoseconds; a bare number is in seconds. */
-static int parse_time(const char *text, uint64_t *ns)
-{
-	static const struct unit units[] = {
-		{"", NS_PER_S},
-		{"s", NS_PER_S},
-		{"sec", NS_PER_S},
-		{"min", 60 * NS_PER_S},
-		{"ms", NS_PER_MS},
-		{"us", NS_PER_US},
-		{"ns", 1},
-		{NULL, 0},
-	};
-
-	return parse_units(text, units, ns);
-}
+static const struct unit times[] = {
+	{"", NS_PER_S},
+	{"s", NS_PER_S},
+	{"sec", NS_PER_S},
+	{"min", 60 * NS_PER_S},
+	{"ms", NS_PER_MS},
+	{"us", NS_PER_US},
+	{"ns", 1},
+	{NULL, 0},
+};
 
 static const struct unit numbers[] = {{"", 1}, {NULL, 0}};
 static const struct unit percents[] = {{"", 1}, {"%", 1}, {NULL, 0}};
@@ -105,6 +95,27 @@ static int parse_number(
 	if (parse_units(text, units, &value) || value < least || value > most)
 		return -EINVAL;
 	*(uint64_t *)field = value;
+	return 0;
+}
+
+/* The place of one of so many names; -EINVAL: it is none of them. */
+static int parse_name(const char *text, const char *const *names, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!strcmp(text, names[i]))
+			return (int)i;
+	return -EINVAL;
+}
+
+/* Of the user or group that has the name (NULL: none has), or a number. */
+static int parse_id(const char *text, const uint32_t *known, uint32_t *id)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	if (!known && (!*text || *end || number >= UINT32_MAX))
+		return -EINVAL;
+	*id = known ? *known : (uint32_t)number;
 	return 0;
 }
 
@@ -123,7 +134,7 @@ int config_value_text(void *field, size_t size, const char *text, const char **w
 int config_value_size(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a size such as 512M or 4G";
-	return parse_size(text, field);
+	return parse_units(text, sizes, field);
 }
 
 /* How many of them there are for gdevd; the driver counts only those whose files it may open, from cuda:0 on. gdevd does
@@ -218,7 +229,7 @@ int config_value_shared(void *field, size_t size, const char *text, const char *
 {
 	*wanted = "a size such as 512M or 4G, or auto";
 	if (strcmp(text, "auto"))
-		return parse_size(text, field);
+		return parse_units(text, sizes, field);
 	*(uint64_t *)field = UINT64_MAX;
 	return 0;
 }
@@ -228,7 +239,7 @@ int config_value_device_memory(void *field, size_t size, const char *text, const
 	uint64_t bytes;
 
 	*wanted = "a size such as 4G, at least 2M; or 0 for the default";
-	if (parse_size(text, &bytes) || (bytes && bytes < 2ull << 20))
+	if (parse_units(text, sizes, &bytes) || (bytes && bytes < 2ull << 20))
 		return -EINVAL;
 	*(uint64_t *)field = bytes;
 	return 0;
@@ -237,14 +248,14 @@ int config_value_device_memory(void *field, size_t size, const char *text, const
 int config_value_time(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a time such as 5ms or 10s";
-	return parse_time(text, field);
+	return parse_units(text, times, field);
 }
 
 int config_value_retire(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a time such as 90s, or never";
 	if (strcmp(text, "never"))
-		return parse_time(text, field);
+		return parse_units(text, times, field);
 	*(uint64_t *)field = UINT64_MAX;
 	return 0;
 }
@@ -270,9 +281,7 @@ int config_value_ms(void *field, size_t size, const char *text, const char **wan
 int config_value_inline(void *field, size_t size, const char *text, const char **wanted)
 {
 	*wanted = "a size up to 65496";
-	if (parse_size(text, field))
-		return -EINVAL;
-	return *(uint64_t *)field <= RECORD_BYTES_MAX - sizeof(struct record_write) ? 0 : -EINVAL;
+	return parse_number(text, sizes, 0, RECORD_BYTES_MAX - sizeof(struct record_write), field);
 }
 
 int config_value_chunk(void *field, size_t size, const char *text, const char **wanted)
@@ -280,7 +289,7 @@ int config_value_chunk(void *field, size_t size, const char *text, const char **
 	uint64_t bytes;
 
 	*wanted = "a multiple of 4K, up to 1G";
-	if (parse_size(text, &bytes) || bytes % 4096 || bytes > 1ull << 30)
+	if (parse_units(text, sizes, &bytes) || bytes % 4096 || bytes > 1ull << 30)
 		return -EINVAL;
 	*(uint64_t *)field = bytes;
 	return 0;
@@ -290,14 +299,13 @@ int config_value_log(void *field, size_t size, const char *text, const char **wa
 {
 	static const char *const names[] = {"error", "warning", "info", "debug"};
 
+	int level = parse_name(text, names, array_length(names));
+
 	*wanted = "error, warning, info or debug";
-	for (unsigned i = 0; i < array_length(names); i++) {
-		if (!strcmp(text, names[i])) {
-			*(enum log_level *)field = i;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	if (level < 0)
+		return -EINVAL;
+	*(enum log_level *)field = (enum log_level)level;
+	return 0;
 }
 
 int config_parse_integer(const char *text, int64_t least, int64_t most, int64_t *value)
@@ -341,31 +349,17 @@ int config_value_address(void *field, size_t size, const char *text, const char 
 int config_value_user(void *field, size_t size, const char *text, const char **wanted)
 {
 	const struct passwd *user = getpwnam(text);
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
 
 	*wanted = "the name or number of a user that exists";
-	if (user)
-		number = user->pw_uid;
-	else if (!*text || *end || number >= UINT32_MAX)
-		return -EINVAL;
-	*(uid_t *)field = (uid_t)number;
-	return 0;
+	return parse_id(text, user ? &user->pw_uid : NULL, field);
 }
 
 int config_value_group(void *field, size_t size, const char *text, const char **wanted)
 {
 	const struct group *group = getgrnam(text);
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
 
 	*wanted = "the name or number of a group that exists";
-	if (group)
-		number = group->gr_gid;
-	else if (!*text || *end || number >= UINT32_MAX)
-		return -EINVAL;
-	*(gid_t *)field = (gid_t)number;
-	return 0;
+	return parse_id(text, group ? &group->gr_gid : NULL, field);
 }
 
 int config_value_mode(void *field, size_t size, const char *text, const char **wanted)
@@ -418,13 +412,13 @@ const char *config_preempt_name(enum config_preempt preempt)
 
 int config_value_preempt(void *field, size_t size, const char *text, const char **wanted)
 {
+	int preempt = parse_name(text, preempt_names, array_length(preempt_names));
+
 	*wanted = "off, blocks, loops or asked";
-	for (unsigned i = 0; i < array_length(preempt_names); i++)
-		if (!strcmp(text, preempt_names[i])) {
-			*(enum config_preempt *)field = (enum config_preempt)i;
-			return 0;
-		}
-	return -EINVAL;
+	if (preempt < 0)
+		return -EINVAL;
+	*(enum config_preempt *)field = (enum config_preempt)preempt;
+	return 0;
 }
 
 /* Those of NVIDIA's GPUs. */
@@ -453,7 +447,7 @@ int config_value_quantum(void *field, size_t size, const char *text, const char 
 	uint64_t ns;
 
 	*wanted = "a time from 10us to 10s, or 0 for the device's default";
-	if (parse_time(text, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
+	if (parse_units(text, times, &ns) || (ns && ns < 10 * NS_PER_US) || ns > 10 * NS_PER_S)
 		return -EINVAL;
 	*(uint64_t *)field = ns;
 	return 0;

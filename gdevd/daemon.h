@@ -567,12 +567,12 @@ void relief_hold(struct worker *worker, const struct control_allocate *message);
 void relief_serve(struct device *device);
 
 /* dispatch.c: what workers say. */
-int worker_message(
-	struct worker *worker, const struct control_header *message, int *fds, size_t fd_count);
 /* As struct connection_ops says. */
-bool worker_brings(const struct worker *worker, const struct control_header *begin,
+int worker_message(struct connection *connection, const struct control_header *message, int *fds,
+	size_t fd_count);
+bool worker_brings(struct connection *connection, const struct control_header *begin,
 	struct porter_limits *limits);
-bool worker_message_waits(const struct worker *worker, const struct control_header *begin);
+bool worker_message_waits(struct connection *connection, const struct control_header *begin);
 
 /* grants.c */
 int grants_init(struct device *device);

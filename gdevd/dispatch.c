@@ -353,9 +353,10 @@ static int on_event_done(struct worker *worker, const struct control_header *hea
 #define PAGES_BYTES_MAX (64u << 20) /* of a worker page, or a trace segment */
 
 /* What a worker in its client's hands may send descriptors with. */
-bool worker_brings(const struct worker *worker, const struct control_header *begin,
+bool worker_brings(struct connection *connection, const struct control_header *begin,
 	struct porter_limits *limits)
 {
+	const struct worker *worker = connection->owner;
 	const struct control_shm *shm = (const struct control_shm *)begin;
 
 	if (begin->type == CONTROL_REGISTER && worker->state == WORKER_STARTING) {
@@ -387,7 +388,7 @@ static bool changes_grant(const struct worker *worker, const struct control_gran
 }
 
 /* What others wait for does not wait: the beginning and the end of a session, and of its turns. */
-bool worker_message_waits(const struct worker *worker, const struct control_header *begin)
+bool worker_message_waits(struct connection *connection, const struct control_header *begin)
 {
 	switch (begin->type) {
 	case CONTROL_REGISTER:
@@ -398,7 +399,7 @@ bool worker_message_waits(const struct worker *worker, const struct control_head
 		return false;
 	case CONTROL_ACQUIRE:
 	case CONTROL_RELEASE:
-		return !changes_grant(worker, (const struct control_grant *)begin);
+		return !changes_grant(connection->owner, (const struct control_grant *)begin);
 	}
 	return true;
 }
@@ -439,9 +440,11 @@ static const struct {
 	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), on_event_done, NULL},
 };
 
-int worker_message(
-	struct worker *worker, const struct control_header *message, int *fds, size_t fd_count)
+int worker_message(struct connection *connection, const struct control_header *message, int *fds,
+	size_t fd_count)
 {
+	struct worker *worker = connection->owner;
+
 	for (size_t i = 0; i < array_length(handlers); i++) {
 		if (handlers[i].type != message->type)
 			continue;

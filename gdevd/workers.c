@@ -275,28 +275,11 @@ void workers_reap(struct daemon *daemon)
 									  : link->next;
 }
 
-static int on_message(struct connection *connection, const struct control_header *message, int *fds,
-	size_t fd_count)
-{
-	return worker_message(connection->owner, message, fds, fd_count);
-}
-
-static bool brings(struct connection *connection, const struct control_header *begin,
-	struct porter_limits *limits)
-{
-	return worker_brings(connection->owner, begin, limits);
-}
-
-static bool waits(struct connection *connection, const struct control_header *begin)
-{
-	return worker_message_waits(connection->owner, begin);
-}
-
 static const struct connection_ops worker_connection_ops = {
-	.message = on_message,
+	.message = worker_message,
 	.closed = on_closed,
-	.brings = brings,
-	.waits = waits,
+	.brings = worker_brings,
+	.waits = worker_message_waits,
 };
 
 /* ---- the start of a worker ---- */

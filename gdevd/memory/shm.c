@@ -219,7 +219,7 @@ static void segment_destroy(struct shm_segment *segment)
 	struct shm_parked *parked, *after;
 
 	list_remove(&segment->link);
-	shm_count_no_more(segment);
+	shm_count(segment, -1);
 	list_for_each_safe (parked, after, &segment->parked, link) {
 		shm_reply(parked->session->worker, &parked->message, NULL, -EIDRM, NULL, 0);
 		shm_unpark(parked);
@@ -299,7 +299,7 @@ int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bo
 		memory_init(&segment->swap[i], &vgpu->swap[i], UINT64_MAX);
 	segment->host_fd = segment->memory_fd = -1;
 	list_append(&vgpu->daemon->segments, &segment->link);
-	shm_count(segment);
+	shm_count(segment, 1);
 	*result = segment;
 	return 0;
 }

@@ -273,9 +273,8 @@ void shm_abandon_backing(struct shm_segment *segment);
 /* Whatever the limits are. */
 int shm_create(struct vgpu *vgpu, uint32_t id, uid_t creator, uint64_t bytes, bool transient,
 	struct shm_segment **result);
-/* Of its user and its virtual GPU. */
-void shm_count(const struct shm_segment *segment);
-void shm_count_no_more(const struct shm_segment *segment);
+/* One more (1) or less (-1) of its user and its virtual GPU. */
+void shm_count(const struct shm_segment *segment, int change);
 /* Destroys it if nobody has it, and nobody will. */
 void shm_maybe_destroy(struct shm_segment *segment);
 bool shm_is_there(const struct shm_segment *segment);

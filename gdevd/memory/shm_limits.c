@@ -50,24 +50,13 @@ static struct user_share *share_of(const struct shm_segment *segment)
 	return &segment->user->shares[device_index(segment->vgpu->device)];
 }
 
-void shm_count(const struct shm_segment *segment)
+void shm_count(const struct shm_segment *segment, int change)
 {
-	uint64_t bytes = segment->transient ? 0 : segment->bytes;
+	uint64_t bytes = segment->transient ? 0 : (uint64_t)change * segment->bytes;
 
-	segment->user->segments++;
-	share_of(segment)->segments++;
+	segment->user->segments += (unsigned)change;
+	share_of(segment)->segments += (unsigned)change;
 	share_of(segment)->bytes += bytes;
-	segment->vgpu->shm.count++;
+	segment->vgpu->shm.count += (unsigned)change;
 	segment->vgpu->shm.bytes += bytes;
-}
-
-void shm_count_no_more(const struct shm_segment *segment)
-{
-	uint64_t bytes = segment->transient ? 0 : segment->bytes;
-
-	segment->user->segments--;
-	share_of(segment)->segments--;
-	share_of(segment)->bytes -= bytes;
-	segment->vgpu->shm.count--;
-	segment->vgpu->shm.bytes -= bytes;
 }

@@ -37,19 +37,12 @@ void swap_init(struct core *core)
 	swap->fd = -1;
 }
 
-static void destroy_slot(struct core *core, struct swap_slot *slot)
+static void free_pages(struct core *core, void *base, uint64_t bytes)
 {
-	memory_unregister(core, (uintptr_t)slot->base, slot->bytes);
-	munmap(slot->base, slot->bytes);
-	free(slot);
-}
-
-static void destroy_buffer(struct core *core, struct swap_buffer *buffer)
-{
-	if (!buffer->base)
+	if (!base)
 		return;
-	memory_unregister(core, (uintptr_t)buffer->base, DEVICE_CHUNK_MAX);
-	munmap(buffer->base, DEVICE_CHUNK_MAX);
+	memory_unregister(core, (uintptr_t)base, bytes);
+	munmap(base, bytes);
 }
 
 void swap_finish(struct core *core)
@@ -60,8 +53,8 @@ void swap_finish(struct core *core)
 	swap_trim(core, 0);
 	list_for_each_safe (slot, next, &swap->filed, by_offset)
 		free(slot);
-	destroy_buffer(core, &swap->out);
-	destroy_buffer(core, &swap->in);
+	free_pages(core, swap->out.base, DEVICE_CHUNK_MAX);
+	free_pages(core, swap->in.base, DEVICE_CHUNK_MAX);
 	if (swap->fd >= 0)
 		close(swap->fd); /* the last one: the file is gone */
 }
@@ -212,41 +205,43 @@ static int populate_pages(void *base, uint64_t bytes)
 	return error;
 }
 
+/* Memory whose pages are there, and which the device can reach. */
+static int make_pages(struct core *core, uint64_t bytes, void **result)
+{
+	void *base = reserve_addresses(bytes);
+	int error = base ? populate_pages(base, bytes) : -ENOMEM;
+
+	if (!error)
+		error = memory_register(core, (uintptr_t)base, bytes);
+	if (!error)
+		*result = base;
+	else if (base)
+		munmap(base, bytes);
+	return error;
+}
+
 static int make_slot(struct core *core, uint64_t bytes, struct swap_slot **result)
 {
 	struct swap_slot *slot = calloc(1, sizeof *slot);
-	int error = -ENOMEM;
 
-	if (!slot)
-		goto err;
+	if (!slot || make_pages(core, bytes, &slot->base)) {
+		free(slot);
+		log_error("host swap: no memory for another %llu MiB",
+			(unsigned long long)(bytes >> 20));
+		return -ENOMEM;
+	}
 	slot->bytes = bytes;
 	list_init(&slot->link);
 	list_init(&slot->by_offset);
-	slot->base = reserve_addresses(bytes);
-	if (!slot->base)
-		goto err_free;
-	error = populate_pages(slot->base, bytes);
-	if (!error)
-		error = memory_register(core, (uintptr_t)slot->base, bytes);
-	if (error)
-		goto err_unmap;
 	*result = slot;
 	return 0;
-err_unmap:
-	munmap(slot->base, bytes);
-err_free:
-	free(slot);
-err:
-	log_error("host swap: no memory for another %llu MiB", (unsigned long long)(bytes >> 20));
-	return -ENOMEM;
 }
 
 static void destroy_kept(struct core *core, struct swap_slot *slot)
 {
-	uint64_t bytes = slot->bytes;
-
-	destroy_slot(core, slot);
-	give_back(core, SWAP_MEMORY, bytes);
+	free_pages(core, slot->base, slot->bytes);
+	give_back(core, SWAP_MEMORY, slot->bytes);
+	free(slot);
 }
 
 /* ---- slots in the file ---- */
@@ -347,22 +342,7 @@ int swap_write(struct core *core, const struct swap_slot *slot, uint64_t at, con
 
 int swap_make_buffer(struct core *core, struct swap_buffer *buffer)
 {
-	void *base;
-	int error;
-
-	if (buffer->base)
-		return 0;
-	base = reserve_addresses(DEVICE_CHUNK_MAX);
-	if (!base)
-		return -ENOMEM;
-	error = populate_pages(base, DEVICE_CHUNK_MAX);
-	if (!error)
-		error = memory_register(core, (uintptr_t)base, DEVICE_CHUNK_MAX);
-	if (error)
-		munmap(base, DEVICE_CHUNK_MAX);
-	else
-		buffer->base = base;
-	return error;
+	return buffer->base ? 0 : make_pages(core, DEVICE_CHUNK_MAX, &buffer->base);
 }
 
 bool swap_lend(struct swap_buffer *buffer, struct swap_slot *slot)
@@ -622,7 +602,8 @@ int swap_to_file(struct core *core, struct swap_slot **slot)
 		return error;
 	}
 	*slot = filed;
-	destroy_slot(core, memory);
+	free_pages(core, memory->base, bytes);
+	free(memory);
 	memory_exchanged(core, bytes, SWAP_MEMORY);
 	return 0;
 }
