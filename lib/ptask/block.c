@@ -372,21 +372,25 @@ int block_to_host(struct gdev_datablock *block)
 
 /* ---- the program's access ---- */
 
-/* What is under way to a device from there is awaited. */
-static int only_in_host(struct gdev_datablock *block)
+/* The program has the host memory until the datablock is gone, so that it is not the graph's. If the program changes it, what is under
+ * way to a device from there is awaited. */
+static int give_to_program(struct gdev_datablock *block, bool write)
 {
 	struct gdev_graph *graph = block->graph;
-	struct point written;
+	struct point written = {0};
 	int error = graph_enter(graph);
 
 	if (error)
 		return error;
-	gather_hold(block);
-	written = block_written(block);
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		block->views[i].current = false;
+	error = gather_leave(block);
+	if (!error && write) {
+		gather_hold(block);
+		written = block_written(block);
+		for (unsigned i = 0; i < DEVICES_MAX; i++)
+			block->views[i].current = false;
+	}
 	graph_leave(graph);
-	return written.value ? wait_for_device(graph, written) : 0;
+	return !error && written.value ? wait_for_device(graph, written) : error;
 }
 
 int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
@@ -397,8 +401,8 @@ int gdev_datablock_map(struct gdev_datablock *block, bool write, void **data)
 		return remote_map(block, write, data);
 	if (!error)
 		error = block_to_host(block);
-	if (!error && write)
-		error = only_in_host(block);
+	if (!error)
+		error = give_to_program(block, write);
 	if (!error)
 		*data = block->host;
 	return error;

@@ -4,8 +4,8 @@
  * each other on the device, and are written in page-locked memory in the same places. The first that a ptask needs there takes
  * all along that have been written by then, a copy for those that lie side by side.
  *
- * Until then, and afterwards, the page-locked memory is the datablock's host memory, so that nobody else has to know. A slot is taken
- * again when the device has done all that used its buffer, which the host looks at. Where there is no slot, or the process copies to
+ * Until then, and afterwards, the page-locked memory is the datablock's host memory, so that nobody else has to know; but what the program
+ * gets a pointer to, or keeps when the graph is closed, has memory of its own. A slot is taken again when the device has done all that used its buffer, which the host looks at. Where there is no slot, or the process copies to
  * the device by itself, each is written by its own.
  */
 #include <errno.h>
@@ -146,18 +146,19 @@ void gather_hold(struct gdev_datablock *block)
 		gather->ready &= ~bit_of(gather, block->views[0].buffer);
 }
 
-void gather_leave(struct gdev_datablock *block)
+int gather_leave(struct gdev_datablock *block)
 {
 	void *memory;
 
 	if (!is_gathered(block) || !block->host_current || !block->wrapped)
-		return;
+		return 0;
 	memory = malloc(block->bytes);
-	if (memory)
-		memcpy(memory, block->host, block->bytes);
+	if (!memory)
+		return -ENOMEM;
+	memcpy(memory, block->host, block->bytes);
 	block->host = memory;
-	block->host_current = memory;
 	block->wrapped = false;
+	return 0;
 }
 
 /* Those from `first` on that lie side by side, in one copy. The slot after them. */

@@ -352,7 +352,8 @@ static void free_parts(struct gdev_graph *graph)
 	list_for_each_safe (variable, next_variable, &graph->variables, link)
 		free_variable(variable);
 	list_for_each (block, &graph->blocks, link) {
-		gather_leave(block);
+		if (gather_leave(block))
+			block->host_current = false;
 		for (unsigned i = 0; i < DEVICES_MAX; i++) {
 			if (block->views[i].buffer)
 				buffer_give(graph, steal_pointer(&block->views[i].buffer));

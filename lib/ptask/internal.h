@@ -111,8 +111,8 @@ void gather_written(struct gdev_datablock *block);
 int gather_send(struct gdev_datablock *block, unsigned lane);
 /* The program changes them: it is not sent with others. */
 void gather_hold(struct gdev_datablock *block);
-/* Its host memory stays when the device is closed. */
-void gather_leave(struct gdev_datablock *block);
+/* Its host memory stays when the device is closed. -ENOMEM: it is as it was. */
+int gather_leave(struct gdev_datablock *block);
 void gather_give(struct device *device, struct buffer *buffer);
 void gather_finish(struct device *device);
 /* The lane's later commands come after all that have used it. */

@@ -188,6 +188,37 @@ static void test_read(void **state)
 	free(s.f);
 }
 
+/* What the program has mapped stays where it is until the datablock is gone, whatever becomes of the graph. */
+static void test_mapped(void **state)
+{
+	struct gdev_datablock *read, *changed;
+	struct scalers s;
+	int *seen, *words;
+
+	open_scalers(&s);
+	read = written(&s, 5);
+	changed = written(&s, 6);
+	good(s.f->graph, gdev_datablock_map(read, false, (void **)&seen));
+	good(s.f->graph, gdev_push(s.in[0], read, GDEV_FOREVER));
+	good(s.f->graph, gdev_datablock_map(changed, true, (void **)&words));
+	words[0] = 1000;
+	good(s.f->graph, gdev_push(s.in[1], changed, GDEV_FOREVER));
+	for (int turn = 0; turn < MANY; turn++) {
+		push(&s, 2, written(&s, turn));
+		pull_ints(s.f, s.out[2], 2 * turn, 2);
+	}
+	pull_ints(s.f, s.out[0], 10, 2);
+	gdev_graph_close(s.f->graph);
+	assert_int_equal(words[0], 1000);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(seen[i], 5 + i);
+		assert_true(!i || words[i] == 6 + i);
+	}
+	gdev_datablock_put(read);
+	gdev_datablock_put(changed);
+	free(s.f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +226,7 @@ int main(void)
 		cmocka_unit_test(test_more_than_there_is_room_for),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_mapped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
