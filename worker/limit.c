@@ -32,7 +32,9 @@ void limit_submitted(struct core *core, const struct command *command)
 
 	if (!limit->limit_ns || command->device.kind != DEVICE_LAUNCH)
 		return;
-	say_near(core, false);
+	/* While others are on the device the next look says which of them is. */
+	if (list_first(&core->streams.flight, struct command, flight_link) == command)
+		say_near(core, false);
 	if (limit->armed)
 		return;
 	limit->armed = true;

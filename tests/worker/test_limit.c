@@ -115,7 +115,11 @@ static void the_client_is_told_when_half_of_the_time_is_over(void **state)
 	assert_int_equal(*told, 0);
 	look(fixture, 2 + LIMIT_NS / 2);
 	assert_int_equal(*told, 1);
-	double_release(1, 0);
+	post_launch(fixture, B, function, 0);
+	fixture_run(fixture);
+	assert_int_equal(*told, 1); /* the first is still there */
+	double_release(2, 0);
+	fixture_run(fixture);
 	post_launch(fixture, A, function, 0);
 	fixture_run(fixture);
 	assert_int_equal(*told, 0);
