@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "double.h"
 #include "harness.h"
@@ -13,7 +14,7 @@
 #define ARRAY_BYTES (8 * MIB) /* what the device takes for any */
 #define REFUSED 77            /* a width of which it makes no array */
 
-enum { A = 40 };
+enum { A = 40, B, C };
 
 struct device_array {
 	uint64_t address;
@@ -341,6 +342,92 @@ static void an_array_that_has_no_room_is_an_error_and_stays_in_swap(void **state
 	assert_int_equal(session_error(fixture), 0);
 }
 
+static void has_no_room(struct fixture *fixture)
+{
+	struct control_room wish = expect_room(fixture, ARRAY_BYTES);
+
+	answer_room(fixture, &wish, -ENOMEM, 0);
+}
+
+/* What has left is said before it. */
+static struct control_room next_room(struct fixture *fixture)
+{
+	union {
+		struct control_room room;
+		uint8_t bytes[1024];
+	} message;
+
+	do
+		assert_true(recv(fixture->gdevd, &message, sizeof message, MSG_DONTWAIT) > 0);
+	while (message.room.header.type != CONTROL_ROOM);
+	return message.room;
+}
+
+/* Other memory of the session is to leave for the array, and cannot yet: a copy is at it. Whoever asks again until then waits,
+ * too. In the end the client frees the other memory, and there is room. */
+static void ask_twice(struct fixture *fixture, bool ordered)
+{
+	struct control_evict half = {
+		.header = {sizeof half, CONTROL_EVICT, CONTROL_VERSION, 10, 0},
+		.bytes = 2 * MIB,
+		.swapped = 2 * MIB,
+	};
+	struct record_memory other = {
+		{.opcode = RECORD_MEMORY_ALLOC}, TEST_DEVICE + 2 * ARRAY_BYTES, 4 * MIB};
+	struct control_allocate allocate;
+	struct control_room wish;
+	uint64_t values[2];
+
+	evict(fixture);
+	make_stream(fixture, B);
+	make_stream(fixture, C);
+	post(fixture, &other);
+	fixture_run(fixture);
+	allocate = expect_allocate(fixture, 4 * MIB);
+	say_charged(fixture, &allocate.header, 0, 4 * MIB, 4 * MIB);
+	fixture_run(fixture);
+	double_hold(true);
+	post_copy(fixture, B, TEST_BASE, other.address, 8);
+	fixture_run(fixture);
+	assert_int_equal(double_held(), 1);
+	if (ordered)
+		tell(fixture, &half, NULL, 0);
+	values[0] = post_write(fixture, A, TEST_DEVICE, "A", 1, 0);
+	fixture_run(fixture);
+	acquire(fixture, RESOURCE_COMPUTE);
+	has_no_room(fixture);
+	assert_true(fixture->core->residency.ordered);
+	values[1] = post_write(fixture, C, TEST_DEVICE + 1, "B", 1, 0);
+	fixture_run(fixture);
+	has_no_room(fixture);
+	assert_int_equal(stream_error(fixture, A), 0);
+	assert_int_equal(stream_error(fixture, C), 0);
+	other.header = (struct record_header){.opcode = RECORD_MEMORY_FREE, .timeline = 1};
+	post(fixture, &other);
+	fixture_run(fixture);
+	double_hold(false);
+	double_release(1, 0);
+	fixture_run(fixture);
+	assert_false(fixture->core->residency.ordered);
+	wish = next_room(fixture);
+	answer_room(fixture, &wish, 0, ARRAY_BYTES);
+	assert_int_equal(completed(fixture, A), values[0]);
+	assert_int_equal(completed(fixture, C), values[1]);
+	assert_int_equal(stream_error(fixture, A), 0);
+	assert_int_equal(stream_error(fixture, C), 0);
+	assert_memory_equal((void *)TEST_DEVICE, "ABcdefgh", 8);
+}
+
+static void an_array_waits_while_other_memory_leaves_for_it(void **state)
+{
+	ask_twice(*state, false);
+}
+
+static void an_array_waits_until_other_memory_may_leave_for_it(void **state)
+{
+	ask_twice(*state, true);
+}
+
 /* Without it the session could not go on. */
 static void an_array_does_not_leave_for_a_limit(void **state)
 {
@@ -380,6 +467,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			an_array_that_has_no_room_is_an_error_and_stays_in_swap, setup_leaving,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			an_array_waits_while_other_memory_leaves_for_it, setup_leaving, teardown),
+		cmocka_unit_test_setup_teardown(an_array_waits_until_other_memory_may_leave_for_it,
+			setup_leaving, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_array_does_not_leave_for_a_limit, setup_leaving, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -708,12 +708,23 @@ static bool has_other_memory(struct core *core)
 	return false;
 }
 
+/* Whether an order of our own is being carried out, or follows, after which those that wait ask again. */
+static bool makes_room(const struct residency *residency)
+{
+	return (residency->waits && evict_is_own(&residency->next)) ||
+	       (evict_is_own(&residency->order) && evict_holds_launches(residency));
+}
+
 bool evict_for_array(struct core *core, uint64_t bytes)
 {
 	struct residency *residency = &core->residency;
 	const struct control_evict order = {.bytes = bytes, .flags = EVICT_LIMIT};
 	bool again = !residency->gave_nothing;
 
+	if (makes_room(residency)) { /* until then nobody asks in vain */
+		forget_wishes(residency);
+		return true;
+	}
 	residency->gave_nothing = false;
 	if (!again || residency->waits || !has_other_memory(core))
 		return false;

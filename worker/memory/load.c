@@ -113,6 +113,8 @@ static void room_answered(struct core *core, struct control_request *request, in
 		memory_charged(core, charged, fds, fd_count);
 	if (status)
 		map_wanted(core);
+	else
+		residency->gave_nothing = false;
 	residency_pump(core);
 	if (core->memory.behind)
 		memory_reconsider(core);
