@@ -369,7 +369,7 @@ void moving_init(struct daemon *daemon);
 /* All sessions of the device are to go; session.move says what becomes of each. */
 void moving_begin(struct device *device);
 /* MOVED. Negative: malformed. */
-int moving_answered(struct session *session, int status);
+int moving_answered(struct session *session, const struct control_header *header);
 /* The device that takes what cannot be on a drained one; NULL: there is none of its model. */
 struct device *moving_find_stand_in(const struct device *device);
 /* As residency_suspend() and residency_resume(), which they are for a session that does not move. One that moves is suspended,
@@ -590,8 +590,8 @@ void grants_session_join(struct session *session);
 void grants_session_finish(struct session *session);
 /* The session gives up what it holds and waits for, and belongs to `vgpu`, of another device, from now on. */
 void grants_session_move(struct session *session, struct vgpu *vgpu);
-int grants_acquire(struct session *session, const struct control_grant *message);
-int grants_release(struct session *session, const struct control_grant *message);
+int grants_acquire(struct session *session, const struct control_header *header);
+int grants_release(struct session *session, const struct control_header *header);
 /* Another session used so much of a resource for this session's sake, which pays. */
 void grants_charge(struct session *session, unsigned resource, uint64_t used_ns);
 /* A session lacks memory in its turn. Other sessions of its process, which compute together with it, leave the device to
@@ -677,8 +677,8 @@ void events_session_finish(struct session *session);
 void events_remember_unreached(struct daemon *daemon, uint64_t session);
 void events_session_restored(struct session *session);
 void events_give_up_unclaimed(struct daemon *daemon);
-int events_watch(struct session *session, const struct control_event *message);
-int events_done(struct session *session, const struct control_event *message);
+int events_watch(struct session *session, const struct control_header *header);
+int events_done(struct session *session, const struct control_header *header);
 
 /* trace.c */
 int trace_request(struct client *client, const struct control_trace *message);

@@ -193,12 +193,6 @@ static int on_memory(struct worker *worker, const struct control_header *header)
 	return 0;
 }
 
-static int on_memory_reply(struct worker *worker, const struct control_header *header)
-{
-	strangers_told(worker, (const struct control_memory *)header);
-	return 0;
-}
-
 static int on_allocate(struct worker *worker, const struct control_header *header)
 {
 	const struct control_allocate *message = (const struct control_allocate *)header;
@@ -228,30 +222,10 @@ static int on_slot(struct worker *worker, const struct control_header *header)
 	return 0;
 }
 
-static int on_return(struct worker *worker, const struct control_header *header)
-{
-	return residency_returned(worker, (const struct control_return *)header);
-}
-
-static int on_evicted(struct worker *worker, const struct control_header *header)
-{
-	return residency_evicted(worker, (const struct control_evicted *)header);
-}
-
 static int on_eased(struct worker *worker, const struct control_header *header)
 {
 	residency_eased(worker);
 	return 0;
-}
-
-static int on_acquire(struct worker *worker, const struct control_header *header)
-{
-	return grants_acquire(worker->session, (const struct control_grant *)header);
-}
-
-static int on_release(struct worker *worker, const struct control_header *header)
-{
-	return grants_release(worker->session, (const struct control_grant *)header);
 }
 
 static int on_shm(
@@ -335,21 +309,6 @@ static int on_cache_commit(struct worker *worker, const struct control_header *h
 	return 0;
 }
 
-static int on_moved(struct worker *worker, const struct control_header *header)
-{
-	return moving_answered(worker->session, min_of(header->status, 0));
-}
-
-static int on_event_watch(struct worker *worker, const struct control_header *header)
-{
-	return events_watch(worker->session, (const struct control_event *)header);
-}
-
-static int on_event_done(struct worker *worker, const struct control_header *header)
-{
-	return events_done(worker->session, (const struct control_event *)header);
-}
-
 #define PAGES_BYTES_MAX (64u << 20) /* of a worker page, or a trace segment */
 
 /* What a worker in its client's hands may send descriptors with. */
@@ -413,31 +372,33 @@ static const struct {
 	/* Instead, if descriptors may come with it. */
 	int (*handle_fds)(struct worker *worker, const struct control_header *header, int *fds,
 		size_t fd_count);
+	/* Or, if it is the session's. */
+	int (*handle_session)(struct session *session, const struct control_header *header);
 } handlers[] = {
 	{CONTROL_READY, IN(WORKER_STARTING), NULL, on_ready},
 	{CONTROL_REGISTER, IN(WORKER_STARTING), NULL, on_register},
 	{CONTROL_ATTACHED, IN(WORKER_ATTACHING), on_attached, NULL},
 	{CONTROL_BYE, IN(WORKER_STARTING) | IN(WORKER_SERVING), on_bye, NULL},
-	{CONTROL_MOVED, IN(WORKER_SERVING), on_moved, NULL},
+	{CONTROL_MOVED, IN(WORKER_SERVING), NULL, NULL, moving_answered},
 	{CONTROL_MEMORY, IN(WORKER_SERVING), on_memory, NULL},
 	/* Late, if a client was faster than the driver. */
 	{CONTROL_MEMORY_REPLY,
 		IN(WORKER_WARM) | IN(WORKER_CARRYING) | IN(WORKER_ATTACHING) | IN(WORKER_SERVING),
-		on_memory_reply, NULL},
+		strangers_told, NULL},
 	{CONTROL_ALLOCATE, IN(WORKER_SERVING), on_allocate, NULL},
 	{CONTROL_ROOM, IN(WORKER_SERVING), on_room, NULL},
 	{CONTROL_SLOT, IN(WORKER_SERVING), on_slot, NULL},
-	{CONTROL_RETURN, IN(WORKER_SERVING), on_return, NULL},
-	{CONTROL_EVICTED, IN(WORKER_SERVING), on_evicted, NULL},
+	{CONTROL_RETURN, IN(WORKER_SERVING), residency_returned, NULL},
+	{CONTROL_EVICTED, IN(WORKER_SERVING), residency_evicted, NULL},
 	{CONTROL_EASED, IN(WORKER_SERVING), on_eased, NULL},
-	{CONTROL_ACQUIRE, IN(WORKER_SERVING), on_acquire, NULL},
-	{CONTROL_RELEASE, IN(WORKER_SERVING), on_release, NULL},
+	{CONTROL_ACQUIRE, IN(WORKER_SERVING), NULL, NULL, grants_acquire},
+	{CONTROL_RELEASE, IN(WORKER_SERVING), NULL, NULL, grants_release},
 	{CONTROL_SHM, IN(WORKER_SERVING) | IN(WORKER_CARRYING), NULL, on_shm},
 	{CONTROL_CACHE_GET, IN(WORKER_SERVING), on_cache, NULL},
 	{CONTROL_CACHE_PUT, IN(WORKER_SERVING), on_cache, NULL},
 	{CONTROL_CACHE_COMMIT, IN(WORKER_SERVING), on_cache_commit, NULL},
-	{CONTROL_EVENT_WATCH, IN(WORKER_SERVING), on_event_watch, NULL},
-	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), on_event_done, NULL},
+	{CONTROL_EVENT_WATCH, IN(WORKER_SERVING), NULL, NULL, events_watch},
+	{CONTROL_EVENT_DONE, IN(WORKER_SERVING), NULL, NULL, events_done},
 };
 
 int worker_message(struct connection *connection, const struct control_header *message, int *fds,
@@ -456,6 +417,8 @@ int worker_message(struct connection *connection, const struct control_header *m
 			return handlers[i].handle_fds(worker, message, fds, fd_count);
 		if (fd_count)
 			break;
+		if (handlers[i].handle_session)
+			return handlers[i].handle_session(worker->session, message);
 		return handlers[i].handle(worker, message);
 	}
 	log_debug("worker %d sent %s while %s", (int)worker->pid, control_type_name(message->type),

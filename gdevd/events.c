@@ -178,8 +178,9 @@ static bool may_watch(const struct session *asker, const struct session *asked)
 	return asked->vgpu == asker->vgpu || asked->uid == asker->uid;
 }
 
-int events_watch(struct session *session, const struct control_event *message)
+int events_watch(struct session *session, const struct control_header *header)
 {
+	const struct control_event *message = (const struct control_event *)header;
 	struct session *asked = session_find(session->daemon, message->session);
 	struct watch *watch;
 	struct watch refused = {
@@ -215,8 +216,9 @@ int events_watch(struct session *session, const struct control_event *message)
 	return 0;
 }
 
-int events_done(struct session *session, const struct control_event *message)
+int events_done(struct session *session, const struct control_header *header)
 {
+	const struct control_event *message = (const struct control_event *)header;
 	uint32_t serial = message->header.serial;
 	struct watch *watch;
 

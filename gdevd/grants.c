@@ -611,8 +611,9 @@ static void let_holder_go_on(struct session *session)
 		0);
 }
 
-int grants_acquire(struct session *session, const struct control_grant *message)
+int grants_acquire(struct session *session, const struct control_header *header)
 {
+	const struct control_grant *message = (const struct control_grant *)header;
 	unsigned resource = message->resource;
 	uint64_t now = clock_now_ns();
 
@@ -637,8 +638,9 @@ int grants_acquire(struct session *session, const struct control_grant *message)
 	return 0;
 }
 
-int grants_release(struct session *session, const struct control_grant *message)
+int grants_release(struct session *session, const struct control_header *header)
 {
+	const struct control_grant *message = (const struct control_grant *)header;
 	unsigned resource = message->resource, queue;
 	uint64_t now = clock_now_ns(), used_ns;
 	struct session_grant *first;

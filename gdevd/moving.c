@@ -200,9 +200,10 @@ static void tell_worker(struct session *session, uint64_t now_ns)
 	connection_send(session->worker->connection, &message, &fd, fd >= 0);
 }
 
-int moving_answered(struct session *session, int status)
+int moving_answered(struct session *session, const struct control_header *header)
 {
 	struct vgpu *from = session->move.from;
+	int status = min_of(header->status, 0);
 	char why[80] = "";
 
 	if (session->move.state != MOVE_TOLD)

@@ -45,7 +45,7 @@ static void fill_header(struct session_header *header, const struct device_ops *
 	header->worker_state = SESSION_WORKER_ASLEEP;
 }
 
-static int map_shared(const char *name, uint64_t bytes, int *fd, void **mapping)
+int core_map_shared(const char *name, uint64_t bytes, int *fd, void **mapping)
 {
 	*fd = fd_shared_memory(name, bytes);
 	if (*fd < 0)
@@ -72,10 +72,10 @@ static int make_shared(struct core *core)
 {
 	int error;
 
-	error = map_shared(
+	error = core_map_shared(
 		"gdev-session", sizeof *core->segment, &core->segment_fd, (void **)&core->segment);
 	if (!error)
-		error = map_shared(
+		error = core_map_shared(
 			"gdev-worker", sizeof *core->page, &core->page_fd, (void **)&core->page);
 	if (error)
 		return error;

@@ -144,6 +144,9 @@ void core_properties(const struct core *core, int32_t properties[DEVICE_PROPERTI
 /* Stops the threads first. Everything in flight must be done or the device must be able to drop it. */
 void core_destroy(struct core *core);
 
+/* Makes memory of that size that others can map, and maps it. */
+int core_map_shared(const char *name, uint64_t bytes, int *fd, void **mapping);
+
 void core_lock(struct core *core);
 /* Takes completions, dispatches what they made possible, and lets go. */
 void core_unlock(struct core *core);

@@ -71,19 +71,6 @@ static void create_job(struct job *job)
 	core_unlock(core);
 }
 
-static void charged(struct core *core, struct charge *charge, int status)
-{
-	struct command *command = container_of(charge, struct command, charge);
-
-	if (!status) {
-		command->range->array_bytes = charge->bytes;
-		service_job(core, LANE_CALLS, &command->job, create_job);
-		return;
-	}
-	memory_remove(core, command->range);
-	command_answer(command, status, NULL, 0);
-}
-
 void array_create(struct command *command)
 {
 	const struct record_array *record = command->request.array;
@@ -97,28 +84,8 @@ void array_create(struct command *command)
 		command_answer(command, error, NULL, 0);
 		return;
 	}
-	command->charge.bytes = core->ops->array_bytes(&record->shape);
-	command->charge.decided = charged;
-	memory_charge(core, &command->charge);
-}
-
-void array_free_job(struct job *job)
-{
-	struct command *command = container_of(job, struct command, job);
-	struct core *core = command->core;
-	struct range *range = command->range;
-	size_t count = range->piece_count;
-
-	memory_unmap_pieces(core, range, count);
-	memory_drop_pieces(core, range);
-	core->ops->array_destroy(range->array);
-	core_lock(core);
-	range->piece_count = count; /* of which residency_release() needs the states alone */
-	residency_release(core, range);
-	memory_uncharge(core, range->array_bytes);
-	memory_remove(core, range);
-	command_answer(command, 0, NULL, 0);
-	core_unlock(core);
+	command->range->array_bytes = core->ops->array_bytes(&record->shape);
+	memory_pay(command, command->range->array_bytes, create_job);
 }
 
 /* ---- textures and surfaces ---- */

@@ -5,13 +5,11 @@
  */
 #include "worker/trace.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/module.h"
@@ -19,16 +17,11 @@
 int trace_init(struct core *core)
 {
 	struct trace *trace = &core->trace;
-	void *mapped;
+	int error = core_map_shared(
+		"gdev-trace", sizeof *trace->segment, &trace->fd, (void **)&trace->segment);
 
-	trace->fd = fd_shared_memory("gdev-trace", sizeof *trace->segment);
-	if (trace->fd < 0)
-		return trace->fd;
-	mapped = mmap(
-		NULL, sizeof *trace->segment, PROT_READ | PROT_WRITE, MAP_SHARED, trace->fd, 0);
-	if (mapped == MAP_FAILED)
-		return -errno;
-	trace->segment = mapped;
+	if (error)
+		return error;
 	trace->segment->header = (struct trace_header){
 		.magic = TRACE_MAGIC,
 		.version = TRACE_VERSION,

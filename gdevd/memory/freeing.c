@@ -85,13 +85,6 @@ void freeing_tell(struct freeing *freeing, uint32_t segment)
 	freeing->segment = segment;
 }
 
-static bool is_below(const struct memory_account *account, const struct memory_account *above)
-{
-	while (account && account != above)
-		account = account->parent;
-	return account != NULL;
-}
-
 uint64_t freeing_coming(const struct daemon *daemon, const struct memory_account *account)
 {
 	const struct freeing *freeing;
@@ -99,7 +92,7 @@ uint64_t freeing_coming(const struct daemon *daemon, const struct memory_account
 
 	list_for_each (freeing, &daemon->freeing, link)
 		for (unsigned i = 0; i < freeing->count; i++)
-			if (is_below(&freeing->accounts[i], account))
+			if (memory_is_in(account, &freeing->accounts[i]))
 				bytes += freeing->accounts[i].used_bytes;
 	return bytes;
 }

@@ -74,7 +74,7 @@ int memory_return(struct memory_account *account, uint64_t bytes)
 	return 0;
 }
 
-static bool is_in(const struct memory_account *account, const struct memory_account *chain)
+bool memory_is_in(const struct memory_account *account, const struct memory_account *chain)
 {
 	while (chain && chain != account)
 		chain = chain->parent;
@@ -85,7 +85,7 @@ static bool is_in(const struct memory_account *account, const struct memory_acco
 static bool has_room_for(
 	const struct memory_account *from, const struct memory_account *to, uint64_t bytes)
 {
-	for (; to && !is_in(to, from); to = to->parent)
+	for (; to && !memory_is_in(to, from); to = to->parent)
 		if (bytes > memory_room(to))
 			return false;
 	return true;

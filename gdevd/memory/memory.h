@@ -8,6 +8,7 @@
 #ifndef GDEV_GDEVD_MEMORY_H
 #define GDEV_GDEVD_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct memory_account {
@@ -29,6 +30,8 @@ int memory_claim(struct memory_account *account, uint64_t bytes, uint64_t most_b
 /* -EINVAL when the account does not hold that much: then nothing is returned. */
 int memory_return(struct memory_account *account, uint64_t bytes);
 
+/* Whether the account is one of the chain that begins with `chain`. */
+bool memory_is_in(const struct memory_account *account, const struct memory_account *chain);
 /* Moves a charge between two accounts, as memory_return() and memory_charge() would, but what is
  * above both never sees it leave. -EINVAL, -ENOMEM. */
 int memory_move(struct memory_account *from, struct memory_account *to, uint64_t bytes);

@@ -131,8 +131,9 @@ static bool has_made_step(const struct worker *worker)
 	       held_bytes(worker) + DEVICE_CHUNK_MIN <= residency->step_bytes;
 }
 
-int residency_returned(struct worker *worker, const struct control_return *message)
+int residency_returned(struct worker *worker, const struct control_header *header)
 {
+	const struct control_return *message = (const struct control_return *)header;
 	struct device *device = worker->device;
 
 	if (memory_return(&worker->memory, message->device_bytes))
@@ -187,8 +188,9 @@ static bool has_given(const struct worker *worker)
 	       residency->returned_bytes >= min_of(DEVICE_CHUNK_MIN, residency->ordered_bytes);
 }
 
-int residency_evicted(struct worker *worker, const struct control_evicted *message)
+int residency_evicted(struct worker *worker, const struct control_header *header)
 {
+	const struct control_evicted *message = (const struct control_evicted *)header;
 	struct worker_residency *residency = &worker->residency;
 	enum giving without = message->rest == REST_IN_USE ? GIVES_LATER : GIVES_NOTHING;
 

@@ -112,8 +112,8 @@ void residency_want(
 	struct worker *worker, uint64_t bytes, enum room_purpose purpose, uint32_t serial);
 void residency_promise_slot(
 	struct worker *worker, uint64_t bytes, enum slot_place place, uint32_t serial);
-int residency_returned(struct worker *worker, const struct control_return *message);
-int residency_evicted(struct worker *worker, const struct control_evicted *message);
+int residency_returned(struct worker *worker, const struct control_header *header);
+int residency_evicted(struct worker *worker, const struct control_header *header);
 /* Memory was returned, or a limit was changed: serves those that wait, and sends for more. */
 void residency_balance(struct device *device);
 /* Swap space was returned, which is all devices'. */

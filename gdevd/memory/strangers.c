@@ -114,11 +114,14 @@ static void end_question(struct device *device, const uint64_t *free_bytes)
 	workers_adjust(device);
 }
 
-void strangers_told(struct worker *worker, const struct control_memory *message)
+int strangers_told(struct worker *worker, const struct control_header *header)
 {
+	const struct control_memory *message = (const struct control_memory *)header;
+
 	worker->owes_answer = false;
 	if (worker->device->strangers.asked == worker)
 		end_question(worker->device, message->header.status ? NULL : &message->free_bytes);
+	return 0;
 }
 
 void strangers_late(struct worker *worker)

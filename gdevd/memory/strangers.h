@@ -38,7 +38,7 @@ bool strangers_wait(struct worker *worker, const struct control_allocate *messag
 /* A worker has become warm. */
 void strangers_look(struct device *device);
 /* MEMORY_REPLY. */
-void strangers_told(struct worker *worker, const struct control_memory *message);
+int strangers_told(struct worker *worker, const struct control_header *header);
 /* The warm worker's deadline is over, and no answer is there. */
 void strangers_late(struct worker *worker);
 /* The worker is not warm any more: what it says does not count. */

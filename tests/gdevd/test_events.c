@@ -82,7 +82,7 @@ static void watch(struct session *asker, const struct session *asked, unsigned c
 	struct control_event message = {.session = asked->id};
 
 	for (unsigned i = 0; i < count; i++)
-		events_watch(asker, &message);
+		events_watch(asker, &message.header);
 	assert_int_equal(asker->watch_count, count);
 }
 
@@ -90,7 +90,7 @@ static void done(struct session *asked, uint32_t serial)
 {
 	const struct control_event message = {.header = {.serial = serial}};
 
-	events_done(asked, &message);
+	events_done(asked, &message.header);
 }
 
 static void reached_event_is_found_among_many(void **state)

@@ -130,7 +130,7 @@ static uint32_t acquire(unsigned which)
 {
 	const struct control_grant message = {.resource = RESOURCE_COMPUTE};
 
-	assert_int_equal(grants_acquire(&sessions[which], &message), 0);
+	assert_int_equal(grants_acquire(&sessions[which], &message.header), 0);
 	return pages[which].revoke[RESOURCE_COMPUTE];
 }
 
@@ -138,7 +138,7 @@ static void release(unsigned which)
 {
 	const struct control_grant message = {.resource = RESOURCE_COMPUTE, .used_ns = 1};
 
-	assert_int_equal(grants_release(&sessions[which], &message), 0);
+	assert_int_equal(grants_release(&sessions[which], &message.header), 0);
 }
 
 enum { HIGH, LOW };

@@ -116,7 +116,7 @@ static bool is_step(struct worker *worker, uint64_t device_bytes, uint64_t swap_
 		.device_bytes = device_bytes, .swap_bytes[SWAP_MEMORY] = swap_bytes};
 	bool is;
 
-	assert_int_equal(residency_returned(worker, &given), 0);
+	assert_int_equal(residency_returned(worker, &given.header), 0);
 	is = worker->residency.overdue.at_ns > 1;
 	worker->residency.overdue.at_ns = 1;
 	return is;

@@ -12,7 +12,6 @@
 #include "worker/command.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"
-#include "worker/texture.h"
 
 #define ADDRESSES_END (1ull << 47) /* of a process */
 
@@ -246,16 +245,24 @@ static void alloc_job(struct job *job)
 	core_unlock(core);
 }
 
-static void alloc_decided(struct core *core, struct charge *charge, int status)
+static void pay_decided(struct core *core, struct charge *charge, int status)
 {
 	struct command *command = container_of(charge, struct command, charge);
 
 	if (!status) {
-		service_job(core, LANE_CALLS, &command->job, alloc_job);
+		service_job(core, LANE_CALLS, &command->job, command->job.run);
 		return;
 	}
 	memory_remove(core, command->range);
 	command_answer(command, status, NULL, 0);
+}
+
+void memory_pay(struct command *command, uint64_t bytes, void (*job)(struct job *job))
+{
+	command->job.run = job;
+	command->charge.bytes = bytes;
+	command->charge.decided = pay_decided;
+	memory_charge(command->core, &command->charge);
 }
 
 void memory_alloc(struct command *command)
@@ -271,10 +278,8 @@ void memory_alloc(struct command *command)
 		command_answer(command, error, NULL, 0);
 		return;
 	}
-	command->charge.bytes = record->bytes;
 	command->charge.swappable = true;
-	command->charge.decided = alloc_decided;
-	memory_charge(core, &command->charge);
+	memory_pay(command, record->bytes, alloc_job);
 }
 
 /* ---- freeing ---- */
@@ -288,9 +293,12 @@ static void free_device_job(struct job *job)
 
 	memory_unmap_pieces(core, range, count);
 	memory_drop_pieces(core, range);
+	if (range->array)
+		core->ops->array_destroy(range->array);
 	core_lock(core);
 	range->piece_count = count; /* of which residency_release() needs the states alone */
 	residency_release(core, range);
+	memory_uncharge(core, range->array_bytes);
 	memory_remove(core, range);
 	command_answer(command, 0, NULL, 0);
 	core_unlock(core);
@@ -357,10 +365,7 @@ void memory_free(struct command *command)
 		 (range->kind != RANGE_DEVICE && range->kind != RANGE_HOST &&
 			 range->kind != RANGE_ARRAY))
 		command_answer(command, -EINVAL, NULL, 0);
-	else if (range->kind == RANGE_ARRAY)
-		memory_retire(command, range, array_free_job);
-	else if (range->kind == RANGE_DEVICE)
-		memory_retire(command, range, free_device_job);
 	else
-		memory_retire(command, range, free_host_job);
+		memory_retire(command, range,
+			range->kind == RANGE_HOST ? free_host_job : free_device_job);
 }

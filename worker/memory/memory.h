@@ -160,6 +160,8 @@ void memory_add_peer(struct core *core, uint64_t base, uint64_t bytes);
 void memory_remove(struct core *core, struct range *range);
 
 void memory_alloc(struct command *command);
+/* Pays for command->range, and runs `job` on the command then, unlocked; or takes the range out, and answers. */
+void memory_pay(struct command *command, uint64_t bytes, void (*job)(struct job *job));
 /* Of device, page-locked and shared memory: stops the range from being found, waits for what may touch it,
  * then runs `job` on the command, unlocked, with command->range. */
 void memory_retire(struct command *command, struct range *range, void (*job)(struct job *job));
