@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See cache.h. A cache that does not work is a cache that has nothing: no failure here is told. An entry is
- * a small header, which tells a damaged one, and what the device stored.
+ * Compiled code on disk. A worker has no files: gdevd opens them and passes descriptors. A cache that does not work is a
+ * cache that has nothing: no failure here is told. An entry is a small header, which tells a damaged one, and what the
+ * device stored.
  */
-#include "worker/cache.h"
+#include "worker/core.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "worker/core.h"
 
 #define CODE_BYTES_MAX (256u << 20)
 #define CACHE_MAGIC 0x31636467u /* "gdc1" */

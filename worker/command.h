@@ -90,6 +90,11 @@ void command_answer_in_place(struct command *command, int status, size_t length)
 
 /* check.c: RECORD_CHECK. With the lock. */
 void check_execute(struct command *command);
+/* texture.c. With the lock. */
+void array_create(struct command *command);
+void texture_create(struct command *command);
+void texture_destroy(struct command *command);
+void reference_set(struct command *command);
 /* commands.c: executes an immediate record, or starts to. With the lock. */
 void command_execute(struct command *command);
 

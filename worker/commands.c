@@ -13,7 +13,6 @@
 #include "worker/graph.h"
 #include "worker/memory/shm.h"
 #include "worker/module.h"
-#include "worker/texture.h"
 #include "worker/usage.h"
 
 #define WINDOW_NS_MAX NS_PER_S

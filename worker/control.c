@@ -22,7 +22,6 @@
 #include "proto/check.h"
 #include "worker/core.h"
 #include "worker/memory/shm.h"
-#include "worker/move.h"
 
 #define RETRY_FIRST_NS (20 * NS_PER_MS)
 #define RETRY_MOST_NS NS_PER_S

@@ -80,6 +80,8 @@ void control_await(struct core *core, const bool *done);
 void control_done(struct core *core, bool *done);
 /* Unlocked, by the one thread that got the event: reads what gdevd has said, goes on sending. */
 void control_event(struct core *core, int fd, bool writable);
+/* move.c. Answers with MOVED. turns_fd: the new device's page, which stays the caller's; -1: there is none. With the lock. */
+void move_session(struct core *core, const struct control_move *message, int turns_fd);
 /* As control_send, unlocked. */
 void control_tell(struct core *core, const void *message, const int *fds, size_t fd_count);
 

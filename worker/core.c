@@ -19,11 +19,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gdev/error.h"
-#include "worker/cache.h"
 #include "worker/command.h"
 #include "worker/graph.h"
 #include "worker/module.h"
-#include "worker/output.h"
 
 static void fill_header(struct session_header *header, const struct device_ops *ops)
 {

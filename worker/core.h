@@ -163,4 +163,13 @@ bool core_error_is_fatal(int error);
 
 void core_wake_client(struct core *core);
 
+/* peer.c: the client's socket. Unlocked, by the one thread that got the event. */
+void peer_readable(struct core *core);
+/* output.c: device_host.print; any thread, no lock needed. */
+void output_print(void *owner, const char *bytes, size_t length);
+/* cache.c: device_host.cache_load, device_host.cache_store. Called by the device from module_load, so on a thread with a
+ * job, which may block. */
+int cache_load(void *owner, const uint8_t key[CODE_KEY_BYTES], void **bytes, size_t *length);
+void cache_store(void *owner, const uint8_t key[CODE_KEY_BYTES], const void *bytes, size_t length);
+
 #endif

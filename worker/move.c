@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See move.h.
+ * The session goes to another device of the same model (MOVE of proto/control.h). What makes that short: a suspended
+ * session whose context was given back has nothing on its device, and what it needs again is kept by addresses of this
+ * process and by the backend (docs/memory.md, Moving to another device).
  */
-#include "worker/move.h"
+#include "worker/core.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +15,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "worker/core.h"
 
 /* "cuda:1" is number 1 of that backend, "cpu" number 0. Nothing is loaded for it: the process is in its sandbox. */
 static int index_of(const struct core *core, const char *device, unsigned *index)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * See output.h.
+ * What kernels print, on its way to the client: a byte ring in the session segment. What does not fit
+ * is dropped, whole messages at a time, as on a GPU.
  */
-#include "worker/output.h"
+#include "worker/core.h"
 
 #include <string.h>
-
-#include "worker/core.h"
 
 void output_print(void *owner, const char *bytes, size_t length)
 {

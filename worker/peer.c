@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See peer.h and proto/peer.h.
+ * The socket to the client (proto/peer.h): memory that comes as descriptors, and the news of its death.
  */
-#include "worker/peer.h"
+#include "worker/core.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "gdev/error.h"
 #include "proto/peer.h"
-#include "worker/core.h"
 #include "worker/memory/shm.h"
 
 #define PAGE_BYTES 4096

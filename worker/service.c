@@ -19,7 +19,6 @@
 #include "base/fd.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/peer.h"
 #include "worker/ring.h"
 
 #define SHORT_NS (30 * NS_PER_US) /* estimated work that the poller does itself */

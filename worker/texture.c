@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * See texture.h. An array is a range of addresses in which copies find its elements, and device memory that is paid for
- * before the device takes it, for the most that it can be. If the device can take the memory from under it, that leaves and
- * comes back as one piece; else it stays on the device as long as the array lives. The device keeps the
- * list of textures and surfaces; what the client says of them is checked there.
+ * Arrays, textures and surfaces of devices that make them (docs/textures.md). An array is a range of addresses in which
+ * copies find its elements, and device memory that is paid for before the device takes it, for the most that it can be. If
+ * the device can take the memory from under it, that leaves and comes back as one piece; else it stays on the device as long
+ * as the array lives. The device keeps the list of textures and surfaces; what the client says of them is checked there.
  */
-#include "worker/texture.h"
+#include "worker/command.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "gdev/error.h"
-#include "worker/command.h"
 #include "worker/core.h"
 #include "worker/module.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "harness.h"
-#include "worker/output.h"
 #include "worker/table.h"
 
 enum { A = 40, B = 41 };
