@@ -155,6 +155,8 @@ static void code_is_unpacked_again_for_the_next_context(void **state)
 	struct device_module *module;
 	struct mallinfo2 before, after;
 
+	if (harness_ask_driver("fake_context_count") < 0)
+		skip(); /* a driver of hardware takes no such machine code */
 	make_machine_code(16);
 	image.header = (struct fatbin_header){FATBIN_MAGIC, FATBIN_VERSION, sizeof image.header,
 		offsetof(__typeof__(image), zeros) - sizeof image.header};
