@@ -349,7 +349,7 @@ static void has_no_room(struct fixture *fixture)
 	answer_room(fixture, &wish, -ENOMEM, 0);
 }
 
-/* What has left is said before it. */
+/* Passes over what is said before the next wish for room. */
 static struct control_room next_room(struct fixture *fixture)
 {
 	union {
@@ -409,6 +409,8 @@ static void ask_twice(struct fixture *fixture, bool ordered)
 	double_release(1, 0);
 	fixture_run(fixture);
 	assert_false(fixture->core->residency.ordered);
+	assert_int_equal(
+		fixture->core->residency.eases, ordered); /* gdevd knows its own orders alone */
 	wish = next_room(fixture);
 	answer_room(fixture, &wish, 0, ARRAY_BYTES);
 	assert_int_equal(completed(fixture, A), values[0]);

@@ -57,19 +57,20 @@ void evict_eased(struct core *core)
 void residency_say_evicted(struct core *core, int status, bool retired)
 {
 	struct residency *residency = &core->residency;
+	bool own = evict_is_own(&residency->order);
 	const struct control_evicted answer = {
 		.header = {sizeof answer, CONTROL_EVICTED, CONTROL_VERSION,
 			residency->order.header.serial, status},
 		.copied_ns = residency->copied_ns,
 		.retired = retired,
-		.rest = evict_rest(core, residency->kept && !residency->given_bytes),
+		.rest = evict_rest(core, residency->kept && !residency->given_bytes && !own),
 	};
 
 	residency->promised_bytes = residency->waits ? residency->next.swapped : 0;
 	swap_settle(core);
 	trace_swap(core, TRACE_SWAP_ORDER, NULL, residency->given_bytes, residency->ordered_ns,
 		trace_time(core));
-	if (evict_is_own(&residency->order))
+	if (own)
 		residency->gave_nothing = !residency->given_bytes;
 	else
 		control_send(core, &answer, NULL, 0);
