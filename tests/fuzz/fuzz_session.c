@@ -54,6 +54,7 @@ enum step {
 	STEP_LAUNCH,   /* of the module's function */
 	STEP_GDEVD_GO, /* and does not come back */
 	STEP_WAKE,     /* the client writes the worker's eventfd; and traces by flags */
+	STEP_NODE, /* of a graph: graph, numbers of nodes by flags, and the words of a record, which flags say */
 };
 
 struct segment {
@@ -459,6 +460,28 @@ static void put_launch(struct client *client)
 	put(client, &launch, sizeof launch);
 }
 
+static void put_node(struct client *client, uint8_t flags, const uint64_t *words, size_t count)
+{
+	static const uint16_t opcodes[] = {RECORD_LAUNCH, RECORD_COPY, RECORD_FILL, RECORD_WRITE};
+	size_t after = flags >> 2 & 3;
+	struct {
+		struct record_graph_node node;
+		uint64_t words[UINT8_MAX];
+	} record = {.node.header.opcode = RECORD_GRAPH_NODE, .node.graph = (uint32_t)words[0]};
+	struct record_header *does;
+
+	words += count != 0;
+	count -= count != 0;
+	after = min_of(after, count);
+	record.node.dependencies = 2 * (uint32_t)after - (after && flags & 16);
+	memcpy(record.words, words, after * sizeof *words);
+	does = (void *)&record.words[after];
+	does->opcode = opcodes[flags & 3];
+	does->length = (uint32_t)(sizeof *does + (count - after) * sizeof *words) + (flags >> 5);
+	memcpy(does + 1, words + after, (count - after) * sizeof *words);
+	put(client, &record, sizeof record.node + sizeof *does + count * sizeof *words);
+}
+
 static int shared_memory(uint64_t bytes)
 {
 	return fd_shared_memory("fuzz", bytes < ARENA_BYTES ? bytes : ARENA_BYTES);
@@ -608,6 +631,8 @@ static void take_steps(struct client *client, const uint8_t *data, size_t size)
 			words[i] = word(client, data + 3 + 2 * i);
 		if (opcode < STEP_FIRST)
 			put_record(client, opcode, flags, words, count);
+		else if (opcode == STEP_NODE)
+			put_node(client, flags, words, count);
 		else
 			step(client, opcode, flags, words);
 		data += 3 + 2 * count;

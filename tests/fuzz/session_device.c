@@ -90,6 +90,75 @@ static int texture_destroy(struct device_space *space, uint64_t handle, bool sur
 	return handle && handle <= textures && !surface ? 0 : -GDEV_E_INVALID_HANDLE;
 }
 
+/* ---- graphs ---- */
+
+/* Whatever a node points to has to be there when the device is given it, and its function as long as the graph has it. */
+struct device_graph {
+	struct device_function **functions;
+	uint32_t count;
+};
+
+static uint8_t touch(const void *bytes, size_t length)
+{
+	const volatile uint8_t *at = bytes;
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < length; i++)
+		sum ^= at[i];
+	return sum;
+}
+
+static void touch_functions(const struct device_graph *graph)
+{
+	for (uint32_t i = 0; i < graph->count; i++)
+		touch(graph->functions[i], sizeof(void *));
+}
+
+static void touch_node(const struct device_node *node, uint32_t number)
+{
+	for (uint32_t i = 0; i < node->dependency_count; i++)
+		if (node->dependencies[i] >= number)
+			abort();
+	if (node->kind == DEVICE_LAUNCH)
+		touch(node->launch.params, node->launch.param_bytes);
+	else if (node->kind != DEVICE_COPY && node->kind != DEVICE_FILL)
+		abort();
+}
+
+static int graph_set(struct device_space *space, struct device_graph **graph, bool from_device,
+	const struct device_node *nodes, uint32_t count, uint64_t *handle)
+{
+	struct device_function **functions = calloc(count, sizeof(struct device_function *));
+	uint32_t launches = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		touch_node(&nodes[i], i);
+		if (nodes[i].kind == DEVICE_LAUNCH)
+			functions[launches++] = nodes[i].launch.function;
+	}
+	if (count == 3) {
+		free(functions);
+		return -ENOTSUP;
+	}
+	if (!*graph) {
+		*graph = calloc(1, sizeof **graph);
+		*handle += from_device;
+	}
+	touch_functions(*graph);
+	free((*graph)->functions);
+	(*graph)->functions = functions;
+	(*graph)->count = launches;
+	touch_functions(*graph);
+	return 0;
+}
+
+static void graph_destroy(struct device_graph *graph)
+{
+	touch_functions(graph);
+	free(graph->functions);
+	free(graph);
+}
+
 /* ---- checked kernels ---- */
 
 #define DEFINED_MAX 65536 /* bytes of a command; more takes time, and shows nothing */
@@ -128,6 +197,8 @@ static void submit(struct device_queue *queue, struct device_command *command)
 	else if (command->kind == DEVICE_FILL && fill->height)
 		checking_define(checking, fill->destination,
 			min_of(fill->width * fill->element_bytes, (uint64_t)DEFINED_MAX));
+	else if (command->kind == DEVICE_LAUNCH && command->launch.graph)
+		touch_functions(command->launch.graph);
 	null_submit(queue, command);
 }
 
@@ -148,6 +219,8 @@ const struct device_ops *session_device_ops(void)
 	ops.array_destroy = array_destroy;
 	ops.texture_create = texture_create;
 	ops.texture_destroy = texture_destroy;
+	ops.graph_set = graph_set;
+	ops.graph_destroy = graph_destroy;
 	return &ops;
 }
 
