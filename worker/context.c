@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "gdev/error.h"
 #include "worker/core.h"
-#include "worker/ring.h"
 #include "worker/usage.h"
 
 #define SETTLE_NS (20 * NS_PER_MS) /* jobs that are about to end get so long for it */

@@ -163,6 +163,18 @@ bool core_error_is_fatal(int error);
 
 void core_wake_client(struct core *core);
 
+/* ring.c: only the poller reads the ring. Takes some records, if there are any, and executes or queues them. Whether there
+ * were any. A ring that makes no sense ends the session. */
+bool ring_read(struct core *core);
+/* Whether there are records, which ring_read may have to leave there for now (context.h). With the lock. */
+bool ring_has_records(struct core *core);
+/* Whether ring_read would find something. Any thread. */
+bool ring_waits(struct core *core);
+/* The poller goes: says so to the client. False: there is something in the ring after all, and the ring
+ * is AWAKE as before. */
+bool ring_sleep(struct core *core);
+void ring_awake(struct core *core);
+
 /* peer.c: the client's socket. Unlocked, by the one thread that got the event. */
 void peer_readable(struct core *core);
 /* output.c: device_host.print; any thread, no lock needed. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ring.h. A record is copied out once: its first word, which has the length, by itself, and
+ * The ring, from the worker's side. A record is copied out once: its first word, which has the length, by itself, and
  * the rest after it. So what is validated is what is executed, whatever the client writes meanwhile.
  */
-#include "worker/ring.h"
+#include "worker/core.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "gdev/error.h"
 #include "worker/command.h"
-#include "worker/core.h"
 #include "worker/usage.h"
 
 /* Records that are taken while the lock is held once. */

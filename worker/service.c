@@ -19,7 +19,6 @@
 #include "base/fd.h"
 #include "worker/command.h"
 #include "worker/core.h"
-#include "worker/ring.h"
 
 #define SHORT_NS (30 * NS_PER_US) /* estimated work that the poller does itself */
 #define STUCK_NS NS_PER_MS        /* the poller works longer than that: it has lost its role */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See allowance.h.
+ * What a strict group may use by now: it grows with the time, by the group's share, and is never more than a quantum.
  */
-#include "gdevd/sched/allowance.h"
+#include "gdevd/sched/queue.h"
 
 static double strict_fraction(const struct sched_group *group)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See gang.h.
+ * Which entities are of one process, and which of them have the resource because another of them was granted it.
  */
-#include "gdevd/sched/gang.h"
+#include "gdevd/sched/queue.h"
 
 void sched_entity_join(struct sched_entity *entity, struct sched_entity *other)
 {

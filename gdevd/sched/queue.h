@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the arbiter does to a queue and its nodes, groups or entities: book-keeping, and telling the policy.
+ * What the arbiter does to a queue and its nodes, groups or entities: book-keeping, and telling the policy. What it asks of
+ * gangs and of strict groups.
  */
 #ifndef GDEV_GDEVD_SCHED_QUEUE_H
 #define GDEV_GDEVD_SCHED_QUEUE_H
@@ -32,5 +33,19 @@ void node_hold(
 /* contended_ns: of it, while others waited. */
 void node_charge(struct sched_queue *queue, struct sched_node *node, uint64_t used_ns,
 	uint64_t contended_ns, uint64_t now_ns);
+
+/* gang.c. Whether `other` is another one of the entity's gang. */
+bool gang_has(const struct sched_entity *entity, const struct sched_entity *other);
+/* Whether another process waits in the entity's group. Going along would pass it, and spend what the group is owed. */
+bool gang_is_passing(const struct sched_entity *entity);
+/* Of the holder's gang, without itself; NULL: none goes along. */
+struct sched_entity *gang_first_along(const struct sched_entity *holder);
+void gang_set_along(struct sched_entity *entity, bool along);
+
+/* allowance.c */
+void allowance_update(struct sched_group *group, uint64_t now_ns);
+void allowance_spend(struct sched_group *group, uint64_t used_ns, uint64_t now_ns);
+/* When a group that has spent it may contend again; not later than now: at once. */
+uint64_t allowance_ready_ns(const struct sched_group *group);
 
 #endif

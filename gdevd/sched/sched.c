@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gdevd/sched/allowance.h"
-#include "gdevd/sched/gang.h"
 #include "gdevd/sched/queue.h"
 
 #define PREPARED_MAX 3 /* more would look for a grant in vain */
