@@ -219,7 +219,7 @@ class DeviceLoop
 
 	/* The loop itself: of gloop::run(). */
 	__device__ bool enter(const gloop_grid &of);
-	template <class... Tasks> __device__ void go_on();
+	template <class... Tasks> __device__ __attribute__((always_inline)) void go_on();
 
       private:
 	gloop_grid grid; /* with the block's own elements */
@@ -249,11 +249,12 @@ class DeviceLoop
 	}
 
 	/* Runs the callback in the kernel's own code if it is a task of that type. */
-	template <class F> __device__ bool runs()
+	template <class F> __device__ __attribute__((always_inline)) bool runs()
 	{
 		if (callback != detail::distance_of(&task<F>))
 			return false;
-		task<F>(this, captures, 0);
+		F task(*(const F *)captures);
+		task(this);
 		return true;
 	}
 
@@ -576,7 +577,7 @@ inline __device__ void DeviceLoop::leave()
 }
 
 /* All threads go round together, from barrier to barrier. */
-template <class... Tasks> __device__ void DeviceLoop::go_on()
+template <class... Tasks> inline __device__ __attribute__((always_inline)) void DeviceLoop::go_on()
 {
 	for (;;) {
 		__syncthreads();
