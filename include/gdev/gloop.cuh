@@ -546,10 +546,10 @@ inline __device__ bool DeviceLoop::enter(const gloop_grid &of)
 		grid.pages += block * of.page_count * of.page_bytes;
 		state = of.states + block;
 		state->begun = 1;
+		works(true); /* before it has begun: others that see all begun see it at work */
 		asm volatile("red.add.u32 [%0], 1;" : : "l"(&grid.crowd->begun) : "memory");
 		began_ns = detail::now_ns();
 		idle_ns = ran = 0;
-		works(true);
 	}
 	__syncthreads();
 	return first;
