@@ -7,6 +7,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __restrict__ restrict
 #define __shared__ __local
+#define POINTER_TO_SHARED(type) __local type *
 
 #define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE)
 

@@ -18,15 +18,16 @@ FUNCTIONS = {"threadIdx": "get_local_id", "blockIdx": "get_group_id", "blockDim"
 WORDS = "common/device.h"
 
 
-def included(name, folders):
-    if name == WORDS:
-        return ""
-    path = next(folder / name for folder in folders if (folder / name).exists())
-    return translated(path, folders)
+def whole(path, folders):
+    """The text, with what it includes."""
+    def included(match):
+        name = match[1]
+        return "" if name == WORDS else whole(next(folder / name for folder in folders if (folder / name).exists()), folders)
+
+    return INCLUDE.sub(included, path.read_text())
 
 
-def translated(path, folders):
-    text = INCLUDE.sub(lambda match: included(match[1], folders), path.read_text())
+def translated(text):
     text = INDEX.sub(lambda match: f"{FUNCTIONS[match[1]]}({'xyz'.index(match[2])})", text)
     text = POINTER.sub(lambda match: f"__global {match[0]}", text)
     return KERNEL.sub("__kernel void", text)
@@ -34,7 +35,7 @@ def translated(path, folders):
 
 def main():
     code, words, out, *folders = map(Path, sys.argv[1:])
-    out.write_text(words.read_text() + translated(code, folders))
+    out.write_text(words.read_text() + translated(whole(code, folders)))
 
 
 main()

@@ -2,10 +2,13 @@
  *
  * What device code uses of CUDA C, for Debian's clang, which has the compiler but not NVIDIA's headers:
  * thread and block indices, fences, atomics, and the few mathematical functions that the examples
- * call. Under nvcc all of it is built in, and this file is empty.
+ * call. Under nvcc all of that is built in.
  */
 #ifndef EXAMPLES_DEVICE_H
 #define EXAMPLES_DEVICE_H
+
+/* A parameter's type. CUDA's pointers do not say where they point. */
+#define POINTER_TO_SHARED(type) type *
 
 #ifndef __NVCC__
 

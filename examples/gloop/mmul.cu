@@ -19,11 +19,12 @@ struct product {
 /* False: there are no more tiles. */
 static __device__ bool do_a_tile(const product &p)
 {
+	__shared__ struct tiles tiles;
 	int wide = p.n / TILE, tile = take_tickets(p.taken, 1);
 
 	if (tile >= wide * wide)
 		return false;
-	multiply_tile(p.c, p.a, p.b, p.n, p.n, tile % wide, tile / wide);
+	multiply_tile(&tiles, p.c, p.a, p.b, p.n, p.n, tile % wide, tile / wide);
 	return true;
 }
 

@@ -10,20 +10,24 @@
 
 #define TILE 16
 
-static __device__ __forceinline__ void multiply_tile(
+/* In shared memory; the kernel's variable, as OpenCL C has none in other functions. */
+struct tiles {
+	float a[TILE][TILE], b[TILE][TILE];
+};
+
+static __device__ __forceinline__ void multiply_tile(POINTER_TO_SHARED(struct tiles) tiles,
 	float *c, const float *a, const float *b, int n, int width, int tile_x, int tile_y)
 {
-	__shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
 	int x = threadIdx.x, y = threadIdx.y;
 	int column = tile_x * TILE + x, row = tile_y * TILE + y;
 	float sum = 0;
 
 	for (int k = 0; k < n; k += TILE) {
-		tile_a[y][x] = a[row * n + k + x];
-		tile_b[y][x] = b[(k + y) * width + column];
+		tiles->a[y][x] = a[row * n + k + x];
+		tiles->b[y][x] = b[(k + y) * width + column];
 		__syncthreads(); /* the tiles are complete */
 		for (int i = 0; i < TILE; i++)
-			sum += tile_a[y][i] * tile_b[i][x];
+			sum += tiles->a[y][i] * tiles->b[i][x];
 		__syncthreads(); /* nobody reads them any more */
 	}
 	c[row * width + column] = sum;

@@ -6,5 +6,7 @@
 
 extern "C" __global__ void mmul_band(float *c, const float *a, const float *b, int n, int width)
 {
-	multiply_tile(c, a, b, n, width, blockIdx.x, blockIdx.y);
+	__shared__ struct tiles tiles;
+
+	multiply_tile(&tiles, c, a, b, n, width, blockIdx.x, blockIdx.y);
 }
