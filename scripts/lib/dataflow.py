@@ -142,10 +142,10 @@ def rates(start, policy, compete_s, first=0):
     return [found[priority] for priority in PRIORITIES]
 
 
-def priorities(start, compete_s=COMPETE_S):
-    """Yields as ratios() does: means of four turns, in each of which another graph starts first."""
+def priorities(start, compete_s=COMPETE_S, rounds=1):
+    """Yields as ratios() does: means of four turns a round, in each of which another graph starts first."""
     turns = {policy: [] for policy in POLICIES}
-    for first in range(len(PRIORITIES)):
+    for first in [*range(len(PRIORITIES))] * rounds:
         for policy, measured in turns.items():
             measured.append(rates(start, policy, compete_s, first))
     found = {policy: [statistics.fmean(graph) for graph in zip(*measured)] for policy, measured in turns.items()}

@@ -9,7 +9,7 @@ piece of work verifies its results). What is otherwise here:
   moved_pct          on two virtual GPUs of the card
   invoke_across_us   as there; all processes share the card's one worker
 
-Five minutes in all."""
+Six minutes in all."""
 
 import glob
 import json
@@ -116,7 +116,7 @@ def check(sides, start, parts, hooks, take):
 
     measurements = {
         "ptask-work": [lambda: measure_work(sides.gdevd, failed), lambda: calls(sides.gdevd), lambda: simulate(sides.gdevd),
-                       lambda: moved(start), lambda: dataflow.priorities(start, 2)],
+                       lambda: moved(start), lambda: dataflow.priorities(start, 2, rounds=2)],
         "ptask-gesture": [lambda: dataflow.gesture(sides.gdevd, GESTURE, 1)],
     }
     for part in filter(measurements.get, parts):
