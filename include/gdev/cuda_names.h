@@ -48,6 +48,7 @@ __typeof__(cuMemsetD32Async) cuMemsetD32Async_ptsz;
 __typeof__(cuMemsetD2D8Async) cuMemsetD2D8Async_ptsz;
 __typeof__(cuMemsetD2D16Async) cuMemsetD2D16Async_ptsz;
 __typeof__(cuMemsetD2D32Async) cuMemsetD2D32Async_ptsz;
+__typeof__(cuMemMapArrayAsync) cuMemMapArrayAsync_ptsz;
 __typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;
 __typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
 __typeof__(cuMemAllocFromPoolAsync) cuMemAllocFromPoolAsync_ptsz;
@@ -202,6 +203,7 @@ __typeof__(cuStreamGetDevice) cuStreamGetDevice_ptsz;
 #define cuArrayGetDescriptor cuArrayGetDescriptor_v2
 #define cuArray3DCreate cuArray3DCreate_v2
 #define cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
+#define cuMemMapArrayAsync GDEV_PTSZ(cuMemMapArrayAsync)
 #define cuMemFreeAsync GDEV_PTSZ(cuMemFreeAsync)
 #define cuMemAllocAsync GDEV_PTSZ(cuMemAllocAsync)
 #define cuMemAllocFromPoolAsync GDEV_PTSZ(cuMemAllocFromPoolAsync)
