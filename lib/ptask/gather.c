@@ -140,10 +140,12 @@ void gather_give(struct device *device, struct buffer *buffer)
 
 void gather_hold(struct gdev_datablock *block)
 {
-	struct gather *gather = block->graph->devices[0].gather;
+	struct gather *gather;
 
-	if (is_gathered(block))
-		gather->ready &= ~bit_of(gather, block->views[0].buffer);
+	if (!is_gathered(block))
+		return;
+	gather = block->graph->devices[0].gather;
+	gather->ready &= ~bit_of(gather, block->views[0].buffer);
 }
 
 int gather_leave(struct gdev_datablock *block)
@@ -186,12 +188,14 @@ static int send_run(struct gdev_graph *graph, struct gather *gather, unsigned la
 int gather_send(struct gdev_datablock *block, unsigned lane)
 {
 	struct gdev_graph *graph = block->graph;
-	struct gather *gather = graph->devices[0].gather;
+	struct gather *gather;
 	unsigned slot = 0;
 	int error = 0;
 
-	if (device_of(lane) || !is_gathered(block) ||
-		!(gather->ready & bit_of(gather, block->views[0].buffer)))
+	if (device_of(lane) || !is_gathered(block))
+		return 0;
+	gather = graph->devices[0].gather;
+	if (!(gather->ready & bit_of(gather, block->views[0].buffer)))
 		return 0;
 	while (slot < SLOTS && !error) {
 		if (gather->ready & 1u << slot)
