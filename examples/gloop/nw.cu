@@ -52,7 +52,9 @@ static __device__ bool is_ready(const table &t, place at)
 
 static __device__ void align(const table &t, place at)
 {
-	align_block(t.score, t.similarity, t.n, t.penalty, at.row, at.column);
+	__shared__ struct part part;
+
+	align_block(&part, t.score, t.similarity, t.n, t.penalty, at.row, at.column);
 	__threadfence();
 	__syncthreads();
 	if (threadIdx.x == 0)

@@ -8,7 +8,8 @@
 extern "C" __global__ void nw_diagonal(
 	int *score, const int *similarity, int n, int penalty, int diagonal, int first_i)
 {
+	__shared__ struct part t;
 	int block_row = first_i + blockIdx.x;
 
-	align_block(score, similarity, n, penalty, block_row, diagonal - block_row);
+	align_block(&t, score, similarity, n, penalty, block_row, diagonal - block_row);
 }
