@@ -23,7 +23,6 @@ struct node {
 };
 
 struct parts {
-	struct core *core;
 	struct node **nodes;
 	uint32_t count, capacity;
 	uint64_t bytes;
@@ -264,7 +263,6 @@ void graph_begin(struct command *command)
 		return;
 	}
 	free_parts(graph->next);
-	parts->core = core;
 	graph->next = parts;
 	reply.graph = graph->handle;
 	command_answer(command, 0, &reply, sizeof reply);

@@ -613,7 +613,7 @@ template <class... Tasks> inline __device__ __attribute__((always_inline)) void 
 
 /* A kernel's whole body: `begin(loop)` runs once, when the block is first on the device. A kernel calls it once.
  * run<Tasks...>(): callbacks of these types, given to postTask() or timer(), are part of the kernel's own code. Others are called by
- * address, and on an NVIDIA GPU such code takes longer for each access to memory (grep's search 7 %). */
+ * address, and on an NVIDIA GPU such code has two instructions more for each access to memory. */
 template <class... Tasks, class F> __device__ void run(const gloop_grid &grid, F begin)
 {
 	__shared__ DeviceLoop loop;

@@ -438,7 +438,7 @@ static int write_to_device(
 	return 0;
 }
 
-/* Small contents, in full. *error: it has been seen to. */
+/* Writes small contents where they go to the device with others. False: they do not; else *error says how that went. */
 static bool write_gathered(
 	struct gdev_datablock *block, const void *data, uint64_t bytes, int *error)
 {

@@ -4,9 +4,10 @@
  * each other on the device, and are written in page-locked memory in the same places. The first that a ptask needs there takes
  * all along that have been written by then, a copy for those that lie side by side.
  *
- * Until then, and afterwards, the page-locked memory is the datablock's host memory, so that nobody else has to know; but what the program
- * gets a pointer to, or keeps when the graph is closed, has memory of its own. A slot is taken again when the device has done all that used its buffer, which the host looks at. Where there is no slot, or the process copies to
- * the device by itself, each is written by its own.
+ * Until then, and afterwards, the page-locked memory is the datablock's host memory, so that nobody else has to know. A datablock to
+ * which the program gets a pointer, or which it keeps when the graph is closed, gets memory of its own instead. A slot is taken
+ * again when the device has done all that used its buffer, which the host looks at. Where there is no slot, or the process copies
+ * to the device by itself, each datablock is written alone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,14 +71,9 @@ void gather_finish(struct device *device)
 	device->gather = NULL;
 }
 
-static unsigned slot_of(const struct gather *gather, const struct buffer *buffer)
-{
-	return (unsigned)(buffer - gather->buffers);
-}
-
 static uint32_t bit_of(const struct gather *gather, const struct buffer *buffer)
 {
-	return 1u << slot_of(gather, buffer);
+	return 1u << (buffer - gather->buffers);
 }
 
 /* Whether the device has done all that used it. */

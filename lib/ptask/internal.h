@@ -547,8 +547,8 @@ struct device {
 	uint8_t *landing;        /* page-locked memory for small ones, for members (landing.c), */
 	uint64_t landings;       /* and which parts of it are in use */
 	struct buffer_class classes[BUFFER_CLASSES];
-	struct gather *gather; /* of small contents; NULL: none yet, or, if */
-	bool ungathered;       /* it has been asked for, none */
+	struct gather *gather; /* NULL: small contents go alone, as yet */
+	bool ungathered;       /* and for ever, as memory for it was asked for already */
 	struct invocation {
 		struct gdev_ptask *ptask;
 		struct point point;
